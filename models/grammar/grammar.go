@@ -127,7 +127,7 @@ type builder struct {
 }
 
 func newBuilder(ctx context.Context) *builder {
-	return &builder{byName: map[string]int{}, budget: budget{ctx: ctx, left: compileUnits}}
+	return &builder{byName: map[string]int{}, budget: budget{ctx: ctx, left: compileUnits, unseen: askUnits}}
 }
 
 // presentable puts an error on one line and cuts the middle of a long text: it quotes names and patterns of strangers,

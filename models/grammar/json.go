@@ -1,15 +1,14 @@
 package grammar
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"foretoken/models/grammar/number"
+)
 
 // The rules of JSON that a schema's rules are made of. Numbers and blanks are bounded, as
 // in llama.cpp: a model that has nothing to say would go on with them for ever.
-const (
-	integerDigits  = 16
-	fractionDigits = 16
-	exponentDigits = 3
-	mostBlanks     = 20
-)
+const mostBlanks = 20
 
 // Layout says which white space may stand between the parts of JSON. Inside of strings all may.
 type Layout int
@@ -88,14 +87,15 @@ func (b *builder) integer() sequence {
 // whole matches a number without sign and fraction.
 func (b *builder) whole() sequence {
 	return b.once("whole", func() []sequence {
-		return []sequence{b.text("0"), b.join(b.class(runeRange{'1', '9'}), b.repeat(b.digit(), 0, integerDigits-1))}
+		more := b.repeat(b.digit(), 0, number.WholeDigits-1)
+		return []sequence{b.text("0"), b.join(b.class(runeRange{'1', '9'}), more)}
 	})
 }
 
 func (b *builder) number() sequence {
 	return b.once("number", func() []sequence {
-		fraction := b.join(b.text("."), b.repeat(b.digit(), 1, fractionDigits))
-		exponent := b.join(b.oneOf("eE"), b.optional(b.oneOf("+-")), b.repeat(b.digit(), 1, exponentDigits))
+		fraction := b.join(b.text("."), b.repeat(b.digit(), 1, number.FractionDigits))
+		exponent := b.join(b.oneOf("eE"), b.optional(b.oneOf("+-")), b.repeat(b.digit(), 1, number.ExponentDigits))
 		return []sequence{b.join(b.integer(), b.optional(fraction), b.optional(exponent))}
 	})
 }

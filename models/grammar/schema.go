@@ -423,13 +423,13 @@ func (s *schemaReader) formsOf(l literal) []*form {
 	}
 	s.under[l] = s.level
 	var all []*form
-	null, _ := l.of.has("nullable")
+	null := s.flag(l.of, "nullable") && !l.of.dated
 	switch {
-	case l.not && null == true:
+	case l.not && null:
 		all = s.product(s.deny(l.of), []*form{only(allKinds &^ aNull)})
 	case l.not:
-		all = slices.DeleteFunc(s.deny(l.of), func(f *form) bool { return !s.settle(f) })
-	case null == true:
+		all = slices.DeleteFunc(slices.Clone(s.deny(l.of)), func(f *form) bool { return !s.settle(f) })
+	case null:
 		all = append(slices.Clip(s.assert(l.of, l.wide)), only(aNull))
 	default:
 		all = s.assert(l.of, l.wide)
@@ -444,20 +444,21 @@ func (s *schemaReader) formsOf(l literal) []*form {
 // nothing is the error of a schema that no value passes: it names the place where the last alternative fell away.
 func (s *schemaReader) nothing(root int) error {
 	seen := map[int]bool{}
-	at := root
-	for next := true; next; {
-		seen[at], next = true, false
+	at, reason := root, ""
+	for reason == "" {
+		seen[at] = true
 		if len(s.b.rules[at].alternatives) == 0 {
+			reason = cmp.Or(s.why[s.b.rules[at].home], "no value passes all that is asked for here")
 			break
 		}
 		for _, t := range s.b.rules[at].alternatives[0] {
-			if t.set == nil && !s.b.ending[t.rule] && !seen[t.rule] {
-				at, next = t.rule, true
+			if t.set == nil && !s.b.ending[t.rule] {
+				if at = t.rule; seen[at] {
+					reason = "each value needs another one within it, without end"
+				}
 				break
 			}
 		}
 	}
-	home := s.b.rules[at].home
-	return fmt.Errorf("grammar: schema at %s: allows nothing: %s", home,
-		cmp.Or(s.why[home], "no value passes all that is asked for here"))
+	return fmt.Errorf("grammar: schema at %s: allows nothing: %s", s.b.rules[at].home, reason)
 }

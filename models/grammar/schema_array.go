@@ -105,7 +105,7 @@ func (s *schemaReader) countedArray(f *form, unique bool) sequence {
 		}
 	}
 	if len(f.counted) > 8 {
-		s.b.fail("%smore than 8 schemas count the items of an array", place(s.b.where))
+		s.b.fail("%scontains: more than 8 schemas count the items of an array; join them", place(s.b.where))
 		return nil
 	}
 	return s.b.join(s.b.text("["), s.b.blank(), s.b.call(w.rule(0, make([]int, len(f.counted)), 0)))

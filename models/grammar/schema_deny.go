@@ -97,7 +97,7 @@ func (s *schemaReader) denyNumber(n *node) []*form {
 	}
 	if d, ok := s.step(n); ok {
 		f := only(aNumber)
-		f.numbers.NotMultiples = []number.Decimal{d}
+		f.numbers.NotMultiples, f.steps = []number.Decimal{d}, n
 		out = append(out, f)
 	}
 	return out
@@ -177,7 +177,7 @@ func (s *schemaReader) denyArray(n *node) []*form {
 			array(func(f *form) { f.counted = []counted{{of: of, least: most + 1, most: -1}} })
 		}
 	}
-	if v, _ := n.has("uniqueItems"); v == true {
+	if s.flag(n, "uniqueItems") {
 		s.refuse(n, "uniqueItems", "uniqueItems", "uniqueItems cannot be denied: not, oneOf or if asks for what does "+
 			"not pass it")
 		array(func(*form) {})

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -35,6 +36,7 @@ type form struct {
 	atoms  []int32 // the forms that it is the conjunction of, by number, in order
 
 	numbers number.Set
+	steps   *node // a schema whose multipleOf is among them, or nil
 
 	langs       []*lang.Lang // the string is in each
 	short, long int          // code points; long < 0: no bound
@@ -139,7 +141,7 @@ func (s *schemaReader) apart(a, b *form) bool {
 func (s *schemaReader) join(a, b *form) *form {
 	s.b.spend(32 + a.size() + b.size())
 	f := &form{kinds: a.kinds & b.kinds, stated: a.stated || b.stated, used: a.used | b.used}
-	f.numbers = a.numbers.And(b.numbers)
+	f.numbers, f.steps = a.numbers.And(b.numbers), cmp.Or(a.steps, b.steps)
 	f.langs = slices.Clip(a.langs)
 	for _, l := range b.langs {
 		if !slices.Contains(f.langs, l) { // bound: keywords of a few schemas
@@ -150,9 +152,7 @@ func (s *schemaReader) join(a, b *form) *form {
 	f.tuples = slices.Concat(a.tuples, b.tuples)
 	f.few, f.many = max(a.few, b.few), closer(a.many, b.many)
 	f.counted = slices.Concat(a.counted, b.counted)
-	if f.unique = a.unique; f.unique == nil {
-		f.unique = b.unique
-	}
+	f.unique = cmp.Or(a.unique, b.unique)
 	f.objectForm = s.andObjects(&a.objectForm, &b.objectForm)
 	return f
 }
@@ -203,7 +203,7 @@ func (s *schemaReader) atomsOf(f *form) []int32 {
 }
 
 // weakest leaves out the forms that ask for all that another does and more. Where unevaluated… is to be held to, it
-// matters which schemas a value passes besides.
+// matters which other schemas a value passes.
 func (s *schemaReader) weakest(all []*form) []*form {
 	const most = 256 // forms: each is compared with each
 	if len(all) < 2 || len(all) > most || s.heeds > 0 || !s.b.spend(len(all)*len(all)/4) {
@@ -233,8 +233,8 @@ func (f *form) namesNoMore(g *form) bool {
 }
 
 // subset reports whether one ordered list holds all of another.
-func subset(part, whole []int32) bool {
-	for _, n := range whole {
+func subset(part, all []int32) bool {
+	for _, n := range all {
 		if len(part) > 0 && part[0] == n {
 			part = part[1:]
 		}
@@ -391,7 +391,7 @@ func (s *schemaReader) anyOf(all []*node, wide bool) []*form {
 		return s.distinct(out)
 	}
 	if len(all) > 8 {
-		s.b.fail("%sunevaluated… beside more than 8 alternatives is not held to; name the properties in one schema",
+		s.b.fail("%sunevaluated… with an anyOf of more than 8 is not held to; name the properties in one schema",
 			place(s.b.where))
 		return nil
 	}
@@ -418,12 +418,12 @@ func (s *schemaReader) distinct(all []*form) []*form {
 	}))
 }
 
-// oneOf are the forms of a value that passes exactly one of some schemas, and one of the forms beside them. Where two
-// of the schemas overlap, each denies the other.
-func (s *schemaReader) oneOf(beside []*form, all []*node, wide bool) []*form {
+// oneOf are the forms of a value that passes exactly one of some schemas, and one of the forms of the other keywords.
+// Where two of the schemas overlap, each denies the other.
+func (s *schemaReader) oneOf(others []*form, all []*node, wide bool) []*form {
 	each := make([][]*form, len(all))
 	for i, sub := range all {
-		each[i] = s.product(beside, s.formsOf(literal{of: sub, wide: wide}))
+		each[i] = s.product(others, s.formsOf(literal{of: sub, wide: wide}))
 	}
 	var out []*form
 	for i := range all {

@@ -13,7 +13,7 @@ type objectForm struct {
 	required []string
 	present  []string // required by what a schema denies, which does not name them for a closed object
 	absent   []string
-	denials  []member // what members must pass where they are present, likewise
+	denials  []member // what members must pass where they are present; these do not name them either
 	names    []goal   // that each name passes
 	some     []some
 	least    int // members
@@ -147,6 +147,8 @@ func (s *schemaReader) required(n *node) []string {
 	}
 	return s.strings(n, "required", list)
 }
+
+func (p *part) hasPatterns() bool { return len(p.patterns) > 0 }
 
 // of is what properties asks of a member.
 func (p *part) of(name string) (of goal, named bool) {

@@ -177,7 +177,7 @@ func (s *schemaReader) ownNumber(n *node, f *form) {
 		f.numbers, f.used = f.numbers.And(set), f.used|aNumber
 	}
 	if d, ok := s.step(n); ok {
-		f.numbers, f.used = f.numbers.And(number.Set{Multiples: []number.Decimal{d}}), f.used|aNumber
+		f.numbers, f.used, f.steps = f.numbers.And(number.Set{Multiples: []number.Decimal{d}}), f.used|aNumber, n
 	}
 }
 
@@ -248,6 +248,16 @@ func (s *schemaReader) cached(key string, build func() *lang.Lang) *lang.Lang {
 	return l
 }
 
+// flag reads true or false.
+func (s *schemaReader) flag(n *node, key string) bool {
+	v, ok := n.has(key)
+	yes, isBool := v.(bool)
+	if ok && !isBool {
+		s.fail(n, key, "want true or false, not %s", brief(v))
+	}
+	return yes
+}
+
 // countOf reads a keyword that counts something; missing is its default. A whole number may be written as 2.0. No
 // answer is so long that an upper bound beyond maxOps says anything.
 func (s *schemaReader) countOf(n *node, key string, missing int) int {
@@ -288,7 +298,7 @@ func (s *schemaReader) ownArray(n *node, f *form, wide bool) {
 		c.least, c.most = s.countOf(n, "minContains", 1), s.countOf(n, "maxContains", -1)
 		f.counted = []counted{c}
 	}
-	if v, _ := n.has("uniqueItems"); v == true {
+	if s.flag(n, "uniqueItems") {
 		f.unique = n
 	}
 	if ok || f.few > 0 || f.many >= 0 || f.counted != nil || f.unique != nil {
@@ -398,21 +408,21 @@ func (s *schemaReader) composite(v any) *node {
 	return s.made(out)
 }
 
-// looksAtRest reports whether a schema has unevaluated…, which heeds the schemas beside it.
+// looksAtRest reports whether a schema has unevaluated…, which heeds the schemas next to it.
 func (s *schemaReader) looksAtRest(n *node) bool {
 	_, items := n.has("unevaluatedItems")
 	_, members := n.has("unevaluatedProperties")
 	return items || members
 }
 
-// rest is a form with what unevaluated… says of the items and members that nothing beside it looks at.
+// rest is a form with what unevaluated… says of the items and members that no schema next to it looks at.
 func (s *schemaReader) rest(n *node, of *form) *form {
 	f := *of
 	f.atoms = nil
 	if v, ok := n.has("unevaluatedItems"); ok {
 		of := s.want(s.sub(n, "unevaluatedItems", v))
 		if len(f.counted) > 0 {
-			s.refuse(n, "unevaluatedItems", "unevaluatedItems", "unevaluatedItems is not held to beside "+
+			s.refuse(n, "unevaluatedItems", "unevaluatedItems", "unevaluatedItems is not held to with "+
 				"contains; write items")
 		}
 		t, all := tuple{rest: of, ends: true, looks: true}, false

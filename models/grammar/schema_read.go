@@ -21,6 +21,7 @@ type node struct {
 	base   string         // URI that its references are relative to
 	draft  Draft
 	dated  bool // the draft is known
+	loose  bool // within a member that is no keyword
 }
 
 func (n *node) set(key string, v any) *node {
@@ -61,7 +62,7 @@ func (n *node) has(key string) (any, bool) {
 
 // onlyRefers reports whether a schema with a $ref asks for nothing else.
 func (n *node) onlyRefers() bool {
-	if n.dated && n.draft <= Draft7 { // what stands beside it does not count
+	if n.dated && n.draft <= Draft7 { // other keywords do not count
 		return true
 	}
 	for _, key := range n.keys {
@@ -143,27 +144,29 @@ var (
 func words(s string) []string { return strings.Fields(s) }
 
 // place gives a node, and those within it, their place in the text. named says that its members' names are no
-// keywords.
+// keywords. Schemas under members that are no keywords have no names of their own, as the standard has it.
 func (s *schemaReader) place(n *node, named bool) {
-	if n.id = s.count; named {
-		s.count++
+	n.id = s.count
+	if s.count++; named {
 		s.placeIn(n, named)
 		return
 	}
-	s.count++
 	if name, ok := n.values["$schema"].(string); ok {
 		if d, known := draftOf(name); known {
 			n.draft, n.dated = d, true
 		}
 	}
-	s.name(n)
+	if !n.loose {
+		s.name(n)
+	}
 	s.placeIn(n, named)
 }
 
 func (s *schemaReader) placeIn(n *node, named bool) {
-	within := func(v any, key string, named bool) {
+	within := func(v any, key string, named, loose bool) {
 		if child, ok := v.(*node); ok {
 			child.up, child.key, child.base, child.draft, child.dated = n, key, n.base, n.draft, n.dated
+			child.loose = n.loose || loose
 			s.place(child, named)
 		}
 	}
@@ -172,20 +175,22 @@ func (s *schemaReader) placeIn(n *node, named bool) {
 			continue
 		}
 		at := toPointer.Replace(key)
+		_, keyword := keywordNames[key]
+		loose := !named && !keyword
 		if list, ok := n.values[key].([]any); ok {
 			for i, e := range list {
 				if _, ok := e.(*node); ok {
-					within(e, at+"/"+strconv.Itoa(i), false)
+					within(e, at+"/"+strconv.Itoa(i), false, loose)
 				}
 			}
 			continue
 		}
-		within(n.values[key], at, !named && slices.Contains(namedIn, key))
+		within(n.values[key], at, !named && slices.Contains(namedIn, key), loose)
 	}
 }
 
 // name notes the names that a schema gives itself: an $id, which is the base of what it holds (2020-12, core, 8.2.1),
-// and anchors. In drafts up to 7 an $id that is a fragment is an anchor, and none counts beside a $ref.
+// and anchors. In drafts up to 7 an $id that is a fragment is an anchor, and none counts next to a $ref.
 func (s *schemaReader) name(n *node) {
 	old := n.dated && n.draft <= Draft7
 	id, _ := n.has("$id")

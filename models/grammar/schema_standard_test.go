@@ -207,6 +207,15 @@ var standard = []struct {
 		[]string{`"a"`}},
 	{`{"not":{"type":"string","nullable":true},"type":["string","null","integer"]}`, []string{`1`},
 		[]string{`"a"`, `null`}},
+	{`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"string","nullable":true}`, []string{`"a"`},
+		[]string{`null`}},
+	{`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"P":{"type":"object","properties":{"x":` +
+		`{"allOf":[{"not":{"$ref":"#/definitions/B"}},false]}}},"B":{"not":{"allOf":[{"$ref":"#/definitions/P"}],` +
+		`"required":["x"]}}},"anyOf":[{"allOf":[{"$ref":"#/definitions/P"}],"required":["x"]},{"not":{"$ref":` +
+		`"#/definitions/B"}},{"not":{"$ref":"#/definitions/B"}},{"type":"string"}]}`, []string{`"a"`},
+		[]string{`1`, `{"x":1}`}},
+	{`{"$defs":{"u":{"x-old":{"$id":"http://l/e.json","type":"null"}},"s":{"$id":"http://l/e.json","type":"string"}},` +
+		`"$ref":"http://l/e.json"}`, []string{`"a"`}, []string{`null`}},
 	{`{"type":"integer","x-a":1,"example":2,"id":3,"links":[],"errorMessage":{},"contentMediaType":"a/b"}`,
 		[]string{`1`}, []string{`"a"`}},
 	{`{"$schema":"http://json-schema.org/draft-04/schema#","type":"integer","const":5}`, []string{`4`},

@@ -65,6 +65,11 @@ func (s *schemaReader) writeNumber(f *form) sequence {
 	}
 	return s.lang(s.cached(numbersKey(&n), func() *lang.Lang {
 		l, err := number.Texts(s.m, n)
+		if err != nil && f.steps != nil {
+			s.refuse(f.steps, "multipleOf", "multipleOf", "%s", err)
+			n.Multiples, n.NotMultiples = nil, nil
+			l, err = number.Texts(s.m, n)
+		}
 		if err != nil {
 			s.b.fail("%s%s", place(s.b.where), err)
 		}

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -49,7 +50,7 @@ func (s *schemaReader) writeObject(f *form) sequence {
 	o := &f.objectForm
 	w := &objectWriter{s: s, o: o, comma: b.sign(","), rules: map[spot]int{}}
 	if len(o.some) > 16 {
-		b.fail("%smore than 16 members are asked for by what schemas deny", place(b.where))
+		b.fail("%snot: more than 16 schemas that are denied ask for a member; name the members", place(b.where))
 		return nil
 	}
 	for _, g := range o.names {
@@ -159,6 +160,8 @@ func (w *objectWriter) slots() {
 		if !closed {
 			add(name)
 		} else if !seen[name] { // nothing is left to write
+			s.why[s.b.where] = fmt.Sprintf("%q must be there and is not in properties; name it, or set json_open",
+				rest(name))
 			w.named = append(w.named, slot{of: s.avoid(nil), needed: true})
 			seen[name] = true
 		}
@@ -184,47 +187,56 @@ func (w *objectWriter) names() []string {
 	return slices.Compact(all)
 }
 
-// classes divide the further names by the patterns that they match.
-func (w *objectWriter) classes() {
-	s, m, o := w.s, w.s.m, w.o
-	names := w.names()
-	free := len(names) == 0 && len(o.names) == 0 // any name, in any spelling
-	base := m.Not(m.Texts(names...))
-	for _, g := range o.names {
-		base = m.And(base, s.stringsOf(g))
-	}
-	type piece struct {
-		names   *lang.Lang
-		matched map[*lang.Lang]bool
-	}
-	all := []piece{{base, map[*lang.Lang]bool{}}}
-	split := func(by *lang.Lang) {
-		var out []piece
-		for _, p := range all {
-			if _, done := p.matched[by]; done {
-				out = append(out, p)
-				continue
-			}
-			for i, part := range []*lang.Lang{by, s.cachedNot(by)} {
-				if l := m.And(p.names, part); !l.Empty() {
-					matched := maps.Clone(p.matched)
-					matched[by] = i == 0
-					out = append(out, piece{l, matched})
-				}
+// piece is the names that match some languages and no others.
+type piece struct {
+	names   *lang.Lang
+	matched map[*lang.Lang]bool
+}
+
+// split divides pieces by a language.
+func (s *schemaReader) split(all []piece, by *lang.Lang) []piece {
+	var out []piece
+	for _, p := range all {
+		if _, done := p.matched[by]; done {
+			out = append(out, p)
+			continue
+		}
+		for i, part := range []*lang.Lang{by, s.cachedNot(by)} {
+			if l := s.m.And(p.names, part); !l.Empty() {
+				matched := maps.Clone(p.matched)
+				matched[by] = i == 0
+				out = append(out, piece{l, matched})
 			}
 		}
-		all = out
 	}
-	for _, p := range o.parts {
+	return out
+}
+
+// pieces are the names of further members by what they match.
+func (w *objectWriter) pieces(names []string) []piece {
+	m := w.s.m
+	base := m.Not(m.Texts(names...))
+	for _, g := range w.o.names {
+		base = m.And(base, w.s.stringsOf(g))
+	}
+	all := []piece{{base, map[*lang.Lang]bool{}}}
+	for _, p := range w.o.parts {
 		for _, q := range p.patterns {
-			split(q.names)
-			free = false
+			all = w.s.split(all, q.names)
 		}
 	}
 	for _, one := range w.some {
-		split(one.names)
-		free = false
+		all = w.s.split(all, one.names)
 	}
+	return all
+}
+
+// classes divide the further members by what is asked of them.
+func (w *objectWriter) classes() {
+	s, o := w.s, w.o
+	names := w.names()
+	all := w.pieces(names)
+	free := len(names)+len(o.names)+len(w.some) == 0 && !slices.ContainsFunc(o.parts, (*part).hasPatterns)
 	closed := w.closed()
 	for _, piece := range all {
 		var goals []goal
@@ -244,7 +256,7 @@ func (w *objectWriter) classes() {
 		if closed && !known || piece.names.Empty() || s.isDead(c.of) {
 			continue
 		}
-		if c.key = s.b.str(); !free {
+		if c.key = s.b.str(); !free { // any name, in any spelling
 			c.key = s.quotedLang(piece.names)
 		}
 		for i, one := range w.some {

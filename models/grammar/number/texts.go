@@ -10,7 +10,7 @@ import (
 
 // The most digits of numbers before the point, after it and in an exponent, where bounds and multiples need no more: a
 // model that has nothing to say would go on with them for ever.
-const WholeDigits, FractionDigits, ExponentDigits = 16, 16, 3
+const WholeDigits, FractionDigits, ExponentDigits = 16, 16, 2
 
 const (
 	// exactDigits is the most digits of a bound, on either side of the point, up to which numbers are written with as
@@ -270,7 +270,7 @@ func (w *writer) between(negative bool, least Bound, most *Bound) (*side, error)
 
 // exponents returns the most digits of an exponent from 0 that leads across no bound.
 func exponents(s *side, most *Bound) int {
-	digits, largest := ExponentDigits, 999
+	digits, largest := ExponentDigits, 99
 	for ; digits > 0 && most != nil && (s.most != nil || most.Value.top() <= s.wholeDigits+largest); digits-- {
 		largest /= 10
 	}
