@@ -102,7 +102,7 @@ func (s *schemaReader) joined(f *form) (*lang.Lang, string) {
 	}
 	return s.cached(string(key), func() *lang.Lang {
 		for i, l := range f.langs {
-			if few, ok := l.List(mostListed); ok && s.b.spend(8*len(few)*len(f.langs)) {
+			if few, ok := l.List(mostListed); ok && s.b.spend(len(few)*len(f.langs)) {
 				others := slices.Delete(slices.Clone(f.langs), i, i+1)
 				few = slices.DeleteFunc(few, func(text string) bool {
 					lacks := func(l *lang.Lang) bool { return !l.Has(text) }
