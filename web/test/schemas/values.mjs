@@ -2,8 +2,8 @@
 import { resolve, siblingsOfRef } from "./keywords.mjs";
 import { FORMATS, NAMES } from "./random.mjs";
 
-const DEEPEST = 8; // schemas within schemas of a value that is made
-const MOST = 24; // values within it
+const DEEPEST = 6; // schemas within schemas of a value that is made
+const MOST = 12; // values within it, because objects are tried in all orders
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const typeOf = (value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
@@ -251,11 +251,15 @@ export function instancesFor(random, pools, root, passes, draft) {
   const changed = Array.from({ length: 4 }, () => values.change(random.pick(good.length > 0 ? good : made)));
   const free = Array.from({ length: 3 }, () => pools.value());
   const all = [...made, ...changed, ...free];
-  return [...new Map(all.map((value) => [JSON.stringify(value), value])).values()].filter(inRange);
+  return [...new Map(all.map((value) => [JSON.stringify(value), value])).values()].filter(comparable);
 }
 
-/** Whether all numbers are within 2^53, and not −0, which JSON.stringify writes as 0. */
-function inRange(value) {
+/**
+ * Whether ajv can judge a value: all numbers are within 2^53 and not −0, which JSON.stringify writes as 0, and no string
+ * ends with a dot, as hostnames of ajv-formats may.
+ */
+function comparable(value) {
   if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER && !Object.is(value, -0);
-  return typeof value !== "object" || value === null || Object.values(value).every(inRange);
+  if (typeof value === "string") return !value.endsWith(".");
+  return typeof value !== "object" || value === null || Object.values(value).every(comparable);
 }
