@@ -1,13 +1,13 @@
 /** Tests of random schemas against ajv, and of what makes them. */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { validator } from "./ajv.mjs";
 import { differences, randomCase, refusedFor, sweep } from "./compare.mjs";
 import { Judge } from "./judge.mjs";
-import { DRAFTS, pairsIn, pairsOfDraft, resolve } from "./keywords.mjs";
+import { allKeywords, DRAFTS, pairsIn, pairsOfDraft, resolve, spelled } from "./keywords.mjs";
 import { shrink } from "./shrink.mjs";
 
 const SEED = 1;
@@ -57,6 +57,18 @@ test("pairs of keywords are counted in schemas within schemas", () => {
   const all = new Set(Object.keys(DRAFTS).flatMap(pairsOfDraft));
   for (const pair of ["$ref type", "additionalItems prefixItems", "dependencies dependentRequired", "false minimum"])
     assert.ok(all.has(pair), pair);
+});
+
+test("random schemas use every keyword of the documented table", () => {
+  const page = readFileSync(new URL("../../../docs/json-schema.md", import.meta.url), "utf8");
+  const documented = [...page.matchAll(/^\| `([\w$]+)` \|/gm)].map(([, name]) => name);
+  assert.ok(documented.length > 40, `found ${documented.length} keywords`);
+  const drawn = new Set(
+    Object.keys(DRAFTS).flatMap((draft) => allKeywords(draft).flatMap((name) => spelled(name, draft))),
+  );
+  // ajv wants a type beside nullable, the others are refused or name places that only those refer to.
+  const others = ["nullable", "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$schema"];
+  assert.deepEqual(documented.filter((name) => !drawn.has(name)).sort(), others.sort());
 });
 
 test("references resolve by pointers, anchors and ids", () => {
