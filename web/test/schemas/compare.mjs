@@ -21,7 +21,7 @@ export function randomCase(seed, number) {
 export const questionOf = ({ schema, instances }) => ({ schema, open: true, unchecked: [], instances });
 
 /** Whether the error says that no value passes the schema. Such a schema counts as compiled. */
-const allowsNothing = (error) => error.includes("allows nothing");
+export const allowsNothing = (error) => error.includes("allows nothing");
 
 /**
  * The wrong verdicts on a case, as { kind, instance }: "allowed" where ajv says invalid, "refused" where it says valid,
@@ -38,11 +38,11 @@ export function differences({ instances, valid }, { error, verdicts }) {
 
 const keywords = new Set(Object.keys(DRAFTS).flatMap(allKeywords));
 
-/** The keyword that a schema is refused for, of the JSON Pointer in the error: the last of its parts that is one. */
+/** The keyword that a schema is refused for, which ends the JSON Pointer in the error. Names there may have colons. */
 export function refusedFor(error) {
-  if (error.includes("units of work")) return "the budget of work";
-  const pointer = /schema at #(.*?): /.exec(error)?.[1] ?? "";
-  return pointer.split("/").findLast((part) => keywords.has(part)) ?? "another reason";
+  if (/units of work|too large/.test(error)) return "for the bounds of work";
+  const ends = [...error.matchAll(/: /g)].map(({ index }) => error.slice(0, index).split("/").at(-1));
+  return ends.find((name) => keywords.has(name)) ?? "for another reason";
 }
 
 /** Counts of cases: of a draft, or of all. */

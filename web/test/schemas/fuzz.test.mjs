@@ -87,7 +87,9 @@ test("answers are compared with what ajv says", () => {
   assert.deepEqual(kinds({ verdicts: ["refused", "order", "allowed"] }), ["refused 1", "allowed 2"]);
   assert.deepEqual(kinds({ error: "grammar: schema at #: allows nothing: no" }), ["nothing 1", "nothing 3"]);
   assert.deepEqual(kinds({ error: "grammar: schema at #/items/0/not: too much" }), []);
-  assert.equal(refusedFor("grammar: schema at #/items/0/not: too much"), "not");
+  assert.equal(refusedFor("grammar: schema at #/items/0/not: is: no"), "not");
+  assert.equal(refusedFor("grammar: schema at #/patternProperties/(?: a)/not: no"), "not");
+  assert.equal(refusedFor("grammar: schema at #/properties/not: too large"), "for the bounds of work");
 });
 
 test("ajv is right about what it is known to get wrong", () => {

@@ -1,6 +1,6 @@
 /** Makes a schema and an instance on which we and ajv differ as small as they can be. */
 import { validator } from "./ajv.mjs";
-import { differences, questionOf, refusedFor } from "./compare.mjs";
+import { allowsNothing, differences, questionOf, refusedFor } from "./compare.mjs";
 import { resolve, within } from "./keywords.mjs";
 
 /**
@@ -30,13 +30,15 @@ async function first(judge, { kind, draft, keyword }, some) {
     const instances = kind === "error" ? [] : [one.instance];
     const of = { schema: one.schema, instances, valid: instances.map(validate) };
     return judge.ask(questionOf(of)).then((answer) => {
-      if (kind === "error") return answer.error !== undefined && refusedFor(answer.error) === keyword;
+      if (kind === "error") return refused(answer) && refusedFor(answer.error) === keyword;
       return differences(of, answer).some((difference) => difference.kind === kind);
     });
   });
   const still = await Promise.all(asked);
   return some[still.indexOf(true)];
 }
+
+const refused = ({ error }) => error !== undefined && !allowsNothing(error);
 
 /** Cases with one part less, the smallest first. */
 function smaller({ schema, instance }) {
