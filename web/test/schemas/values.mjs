@@ -255,8 +255,8 @@ export function instancesFor(random, pools, root, passes, draft) {
 }
 
 /**
- * Whether ajv can judge a value: all numbers are within 2^53 and not −0, which JSON.stringify writes as 0, and no string
- * ends with a dot, as hostnames of ajv-formats may.
+ * Whether ajv can judge a value: all numbers are within 2^53 and not −0, which JSON.stringify writes as 0, and no
+ * string ends with a dot, as hostnames of ajv-formats may.
  */
 function comparable(value) {
   if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER && !Object.is(value, -0);
