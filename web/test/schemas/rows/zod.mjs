@@ -26,7 +26,8 @@ const strings = [
   ["email", z.email(), ["first.last+x@example.co"], ["a@b", "a b@example.com"]],
   ["email of HTML", z.email({ pattern: z.regexes.html5Email }), ["a@b.example"], ["a@"]],
   ["email of RFC 5322", z.email({ pattern: z.regexes.rfc5322Email }), ["a@b.example"], ["a.b.example"]],
-  ["email of any letters", z.email({ pattern: z.regexes.unicodeEmail }), ["a@b.example"], ["a b@c.example"]],
+  // The pattern counts up to 64 and to 255, and the format of the same parts too.
+  ["email of any letters", z.email({ pattern: z.regexes.unicodeEmail }), ["a@b.example"], ["a b@c.example"], HEAVY()],
   ["guid", z.guid(), ["00000000-0000-0000-9000-000000000001"], ["x"]],
   ["uuid", z.uuid(), [UUID(4), "00000000-0000-0000-0000-000000000000"], [UUID(9)]],
   ["uuidv4", z.uuidv4(), [UUID(4)], [UUID(7)]],
@@ -53,7 +54,7 @@ const strings = [
   ["e164", z.e164(), ["+14155552671"], ["014155552671"]],
   ["credit card", z.creditCard(), ["4111 1111 1111 1111"], ["4111-x"]],
   ["iban", z.iban(), ["DE89370400440532013000"], ["DE00"]],
-  ["hostname", z.hostname(), ["example.com"], ["-example"], { refused: /units of work/ }], // counts twice up to 253
+  ["hostname", z.hostname(), ["example.com"], ["-example"]],
   ["hex", z.hex(), ["0aF"], ["xyz"]],
   ["currency code", z.currencyCode(), ["EUR"], ["EUX"]],
   ["hash, hex", z.hash("sha256"), ["0f".repeat(32)], ["0f".repeat(31)]],
@@ -205,6 +206,10 @@ const rest = [
 
 function CODEC() {
   return { decode: (text) => new Date(text), encode: (date) => date.toISOString() };
+}
+
+function HEAVY() {
+  return { refused: /units of work/ };
 }
 
 /** Draft 4 and OpenAPI 3.0 have no propertyNames, so zod drops what it asks of names there. */
