@@ -24,7 +24,7 @@ func (m *Maker) PatternIn(a *Lang, longest int, source string) (*Lang, error) {
 	if a == nil || !m.spend(16+2*len(source)) {
 		return nil, nil
 	}
-	e, err := m.parse(source)
+	e, err := m.parse(source, longest)
 	if errors.Is(err, errSpent) {
 		return nil, nil
 	}

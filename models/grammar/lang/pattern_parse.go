@@ -54,6 +54,7 @@ type parser struct {
 	m           *Maker
 	s           string
 	at          int
+	longest     int // of the strings that are meant; < 0: no bound
 	depth       int
 	insideLook  int // how many lookbehinds are open
 	flags       flags
@@ -64,11 +65,11 @@ type parser struct {
 	err         error
 }
 
-func (m *Maker) parse(source string) (*expression, error) {
+func (m *Maker) parse(source string, longest int) (*expression, error) {
 	if len(source) > longestPattern {
 		return nil, fmt.Errorf("an expression of %d bytes; at most %d", len(source), longestPattern)
 	}
-	p := &parser{m: m, s: source, shared: map[string]int{}, classes: map[string][]Range{}}
+	p := &parser{m: m, s: source, longest: longest, shared: map[string]int{}, classes: map[string][]Range{}}
 	p.expr.root = p.alternatives()
 	if p.err == nil && p.at < len(p.s) {
 		p.fail("a ) without a (; write \\) for the character")
@@ -150,6 +151,9 @@ func (p *parser) quantified(n *node) *node {
 	least, most, ok := p.quantifier()
 	if !ok {
 		return n
+	}
+	if p.longest >= 0 && most >= p.longest { // no string has room for more
+		most = -1
 	}
 	if p.take("?") || p.err != nil { // a lazy quantifier repeats as often as a greedy one may
 		return &node{op: opRepeat, parts: []*node{n}, least: least, most: most}

@@ -27,7 +27,7 @@ const strings = [
   ["email of HTML", z.email({ pattern: z.regexes.html5Email }), ["a@b.example"], ["a@"]],
   ["email of RFC 5322", z.email({ pattern: z.regexes.rfc5322Email }), ["a@b.example"], ["a.b.example"]],
   // The pattern counts up to 64 and to 255, and the format of the same parts too.
-  ["email of any letters", z.email({ pattern: z.regexes.unicodeEmail }), ["a@b.example"], ["a b@c.example"], HEAVY()],
+  ["email of any letters", z.email({ pattern: z.regexes.unicodeEmail }), ["a@b.example"], ["a b@c.example"]],
   ["guid", z.guid(), ["00000000-0000-0000-9000-000000000001"], ["x"]],
   ["uuid", z.uuid(), [UUID(4), "00000000-0000-0000-0000-000000000000"], [UUID(9)]],
   ["uuidv4", z.uuidv4(), [UUID(4)], [UUID(7)]],
@@ -206,10 +206,6 @@ const rest = [
 
 function CODEC() {
   return { decode: (text) => new Date(text), encode: (date) => date.toISOString() };
-}
-
-function HEAVY() {
-  return { refused: /units of work/ };
 }
 
 /** Draft 4 and OpenAPI 3.0 have no propertyNames, so zod drops what it asks of names there. */
