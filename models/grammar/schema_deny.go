@@ -15,9 +15,9 @@ func (s *schemaReader) deny(n *node) []*form {
 		return s.refer(n, ref, literal{not: true})
 	}
 	var out []*form
-	for _, key := range []string{"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"} {
-		if _, ok := n.has(key); ok {
-			s.refuse(n, key, key, "%s cannot be denied: not, oneOf or if asks for what does not pass it", key)
+	for _, word := range []string{"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"} {
+		if _, ok := n.has(word); ok {
+			s.refuse(n, word, word, "%s cannot be denied: not, oneOf or if asks for what does not pass it", word)
 			out = append(out, only(allKinds)) // unchecked: any value may fail it
 		}
 	}

@@ -293,9 +293,9 @@ func (s *schemaReader) assert(n *node, wide bool) []*form {
 	if ref, ok := n.has("$ref"); ok && n.onlyRefers() {
 		return s.refer(n, ref, literal{wide: wide})
 	}
-	for _, key := range []string{"$dynamicRef", "$recursiveRef"} {
-		if _, ok := n.has(key); ok {
-			s.refuse(n, key, key, "%s is not held to; write $ref", key)
+	for _, word := range []string{"$dynamicRef", "$recursiveRef"} {
+		if _, ok := n.has(word); ok {
+			s.refuse(n, word, word, "%s is not held to; write $ref", word)
 		}
 	}
 	open := s.looksAtRest(n)

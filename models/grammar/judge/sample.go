@@ -93,7 +93,7 @@ func measure(all []sampled, open bool) *counts {
 			ok := c.count(s.Tests[i].Valid, verdict)
 			right, written = right && ok, written && ok && verdict != otherOrder
 			if !ok {
-				c.wrong = append(c.wrong, fmt.Sprintf("%s: instance %d, valid %v: %s %s", s.Name, i, s.Tests[i].Valid,
+				c.wrong = append(c.wrong, fmt.Sprintf("%q: instance %d, valid %v: %s %s", s.Name, i, s.Tests[i].Valid,
 					verdict, q.stuck(i)))
 			}
 		}

@@ -77,7 +77,7 @@ func run(path string, in io.Reader, out io.Writer) error {
 		us := []float64{}
 		for _, text := range q.Texts {
 			if us, err = times(us, g, vocab, tok.Encode(text, false)); err != nil {
-				return fmt.Errorf("%s: %q: %w", q.ID, text, err)
+				return fmt.Errorf("%q: %q: %w", q.ID, text, err)
 			}
 		}
 		if err := write.Encode(map[string]any{"id": q.ID, "us": us}); err != nil {
