@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"foretoken/models/fuzztest"
+	"foretoken/models/grammar/lang"
 )
 
 // within does work on an input of so many bytes and fails if it allocates more than that and fuzztest.Overhead. It
@@ -43,7 +44,7 @@ func TestBombs(t *testing.T) {
 			"nesting")
 	t.Attr("bound",
 		fmt.Sprintf("%d units of work, %d steps, %d levels, %d bytes a pattern, and the input's size + %d MB",
-			compileUnits, maxOps, deepestSchema, 16<<10, fuzztest.Overhead>>20))
+			compileUnits, maxOps, deepestSchema, lang.LongestPattern, fuzztest.Overhead>>20))
 	var mostUnits, refused int
 	var mostMade uint64
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -8,10 +8,12 @@ import (
 	"unicode/utf8"
 )
 
+// LongestPattern is the most bytes of an expression.
+const LongestPattern = 16 << 10
+
 const (
-	longestPattern = 16 << 10 // bytes
-	deepestGroup   = 200
-	mostRepeats    = 1 << 30 // a larger count means this one: no budget reaches it
+	deepestGroup = 200
+	mostRepeats  = 1 << 30 // a larger count means this one: no budget reaches it
 )
 
 type op uint8
@@ -66,8 +68,8 @@ type parser struct {
 }
 
 func (m *Maker) parse(source string, longest int) (*expression, error) {
-	if len(source) > longestPattern {
-		return nil, fmt.Errorf("an expression of %d bytes; at most %d", len(source), longestPattern)
+	if len(source) > LongestPattern {
+		return nil, fmt.Errorf("an expression of %d bytes; at most %d", len(source), LongestPattern)
 	}
 	p := &parser{m: m, s: source, longest: longest, shared: map[string]int{}, classes: map[string][]Range{}}
 	p.expr.root = p.alternatives()

@@ -130,7 +130,7 @@ func TestPatternSaysWhatIsWrong(t *testing.T) {
 		`\u{D83D}`: "both halves",
 		`[z-a]`:    "wrong order", `\x{41}`: `\u{…}`, "(": "without its )", "a)": "without a (",
 		"[a": "without its ]",
-		`\h`: `[\t\p{Zs}]`, "a{2}{3}": "two quantifiers", strings.Repeat("a", longestPattern+1): "at most 16384",
+		`\h`: `[\t\p{Zs}]`, "a{2}{3}": "two quantifiers", strings.Repeat("a", LongestPattern+1): "at most 16384",
 		strings.Repeat("(", 300): "200 deep", `a\`: "at the end", `\07`: "octal",
 	} {
 		if l, err := new(Maker).Pattern(source); l != nil || err == nil || !strings.Contains(err.Error(), want) {
