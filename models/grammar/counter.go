@@ -48,70 +48,31 @@ func (b *builder) counterOf(l *lang.Lang, least, most int) *counter {
 	if !b.spend(8 * len(from)) {
 		return nil
 	}
-	left := make([]int, len(from))       // edges of a state to states of which far is not known
-	before := make([][]int32, len(from)) // the states that lead to one
 	steady := true
 	for i, s := range from {
 		st := &c.states[i]
-		st.final, st.near, st.far, left[i] = s.Final, math.MaxInt, -1, len(s.Edges)
+		st.final = s.Final
 		if !b.spend(4 * len(s.Edges)) {
 			return nil
 		}
 		for _, e := range s.Edges {
 			st.loops = st.loops || int(e.To) == i
 			st.edges = append(st.edges, counterEdge{to: e.To})
-			before[e.To] = append(before[e.To], int32(i))
 		}
 		steady = steady && st.loops
 	}
-	c.nearest(before)
-	c.farthest(before, left)
-	if least > 0 && most >= 0 && !steady && !c.reaches(b, before) {
+	near, far := l.Ends()
+	for i := range c.states {
+		c.states[i].near, c.states[i].far = near[i], far[i]
+	}
+	if least > 0 && most >= 0 && !steady && !c.reaches(b) {
 		return nil
 	}
 	return c
 }
 
-// nearest sets the steps to the nearest end of each state.
-func (c *counter) nearest(before [][]int32) {
-	var queue []int32
-	for i := range c.states {
-		if c.states[i].final {
-			c.states[i].near, queue = 0, append(queue, int32(i))
-		}
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		for _, i := range before[queue[0]] {
-			if c.states[i].near == math.MaxInt {
-				c.states[i].near, queue = c.states[queue[0]].near+1, append(queue, i)
-			}
-		}
-	}
-}
-
-// farthest sets the steps to the farthest end of the states that lead to no circle.
-func (c *counter) farthest(before [][]int32, left []int) {
-	var queue []int32
-	for i := range c.states {
-		if left[i] == 0 {
-			queue = append(queue, int32(i))
-		}
-	}
-	far := make([]int, len(c.states))
-	for ; len(queue) > 0; queue = queue[1:] {
-		at := queue[0]
-		c.states[at].far = far[at]
-		for _, i := range before[at] {
-			far[i] = max(far[i], far[at]+1)
-			if left[i]--; left[i] == 0 {
-				queue = append(queue, i)
-			}
-		}
-	}
-}
-
 // reaches fills in reach.
-func (c *counter) reaches(b *builder, before [][]int32) bool {
+func (c *counter) reaches(b *builder) bool {
 	words := (len(c.states) + 63) / 64
 	now := make([]uint64, words)
 	for i, s := range c.states {
@@ -125,11 +86,9 @@ func (c *counter) reaches(b *builder, before [][]int32) bool {
 		}
 		c.reach = append(c.reach, now)
 		next := make([]uint64, words)
-		for i := range c.states {
-			if now[i/64]>>(i%64)&1 == 1 {
-				for _, j := range before[i] {
-					next[j/64] |= 1 << (j % 64)
-				}
+		for i, s := range c.states {
+			for _, e := range s.edges {
+				next[i/64] |= now[e.to/64] >> (e.to % 64) & 1 << (i % 64)
 			}
 		}
 		now = next

@@ -21,7 +21,7 @@ var draftNames = [...]string{"draft 4", "draft 6", "draft 7", "2019-09", "2020-1
 
 func (d Draft) String() string { return draftNames[d] }
 
-// Role is what a grammar makes of a keyword.
+// Role says how a grammar treats a keyword.
 type Role int
 
 const (

@@ -57,7 +57,7 @@ func (b *builder) schema(schema []byte, o SchemaOptions) (g *Grammar, err error)
 	return g, err
 }
 
-// A schema becomes a grammar in three steps. A goal is what a value must pass: schemas, some of them denied. A goal's
+// A schema becomes a grammar in three steps. A goal is a set of schemas that a value must pass, or must not. A goal's
 // forms are its alternatives: each is a conjunction of bounds on numbers, languages of strings, schemas for the places
 // of a list and for the members of an object, without allOf, anyOf, oneOf, not, if and $ref. The members' and items'
 // schemas are goals again. Each goal becomes a rule once, so a schema that refers to itself ends.
@@ -109,7 +109,7 @@ type schemaReader struct {
 	why       map[string]string // of a place, the reason that a value of it fell away
 }
 
-// found is what is known of a goal.
+// found caches the results of a goal.
 type found struct {
 	rule  int // 0 before it has one: that is never the first rule
 	fate  fate
@@ -279,7 +279,7 @@ func (l literal) rank() int64 {
 	return r
 }
 
-// known returns what is known of a goal.
+// known returns the results of a goal so far.
 func (s *schemaReader) known(g goal) *found {
 	key := make([]byte, 0, 4*len(g))
 	for _, l := range g {

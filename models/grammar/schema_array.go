@@ -14,7 +14,7 @@ func (f *form) longest() int {
 	return n
 }
 
-// itemGoal is what a form asks of the item at a place.
+// itemGoal joins the goals of a form for the item at a place.
 func (s *schemaReader) itemGoal(f *form, i int) goal {
 	goals := make([]goal, 0, len(f.tuples))
 	for k := range f.tuples {

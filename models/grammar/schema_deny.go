@@ -3,7 +3,6 @@ package grammar
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"foretoken/models/grammar/lang"
 	"foretoken/models/grammar/number"
@@ -211,11 +210,7 @@ func (s *schemaReader) unlisted(values []any) []*form {
 		case bool:
 			simple.kinds &^= truth(v)
 		case json.Number:
-			d, err := number.Parse(string(v))
-			if err != nil {
-				s.b.fail("%s%s", place(s.b.where), strings.TrimPrefix(err.Error(), "number: "))
-			}
-			simple.numbers.Except = append(simple.numbers.Except, d)
+			simple.numbers.Except = append(simple.numbers.Except, s.point(v))
 		case string:
 			texts = append(texts, v)
 		default:

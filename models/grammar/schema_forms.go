@@ -346,7 +346,7 @@ func (s *schemaReader) refer(n *node, ref any, l literal) []*form {
 	}
 	l.of = s.sub(n, "$ref", v)
 	if l.of != nil && l.of.id == 0 && l.of != s.never { // it stands among data
-		l.of.up, l.of.key, l.of.base, l.of.draft, l.of.dated = n, "$ref", n.base, n.draft, n.dated
+		l.of.inherit(n, "$ref")
 		s.place(l.of, false)
 	}
 	switch {
@@ -432,13 +432,25 @@ func (s *schemaReader) oneOf(others []*form, all []*node, wide bool) []*form {
 			if !s.b.spend(4) {
 				return nil
 			}
-			if i != j && len(s.product(each[i], each[j])) > 0 {
+			if i != j && s.overlap(each[i], each[j]) {
 				mine = s.product(mine, s.formsOfGoal(s.avoid(all[j])))
 			}
 		}
 		out = append(out, mine...)
 	}
 	return out
+}
+
+// overlap reports whether a value may pass a form of each of two lists.
+func (s *schemaReader) overlap(a, b []*form) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if s.and(x, y) != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // conditional are the forms of if, then and else, or of their denial.
@@ -470,7 +482,7 @@ func (s *schemaReader) conditional(n, cond *node, wide, not bool) []*form {
 	return slices.Concat(s.product(yes, then), s.product(s.formsOfGoal(s.avoid(cond)), other))
 }
 
-// dependency is what a member's presence asks for: other members, or a schema.
+// dependency has the members, or the schema, that a member asks for by its presence.
 type dependency struct {
 	name  string
 	names []string

@@ -7,7 +7,7 @@ import (
 	"foretoken/models/grammar/lang"
 )
 
-// objectForm is what a form asks of an object.
+// objectForm has the parts of a form about objects.
 type objectForm struct {
 	parts    []*part
 	required []string
@@ -20,7 +20,7 @@ type objectForm struct {
 	most     int // negative: no bound
 }
 
-// part is what one schema says of the members of an object.
+// part holds the goals of one schema for the members of an object.
 type part struct {
 	named    map[string]goal
 	order    []string // of the names
@@ -150,7 +150,7 @@ func (s *schemaReader) required(n *node) []string {
 
 func (p *part) hasPatterns() bool { return len(p.patterns) > 0 }
 
-// of is what properties asks of a member.
+// of returns the goal of a member in properties.
 func (p *part) of(name string) (of goal, named bool) {
 	if p != nil {
 		of, named = p.named[name]
@@ -158,7 +158,7 @@ func (p *part) of(name string) (of goal, named bool) {
 	return of, named
 }
 
-// goalsOf are what a schema asks of the value of a member.
+// goalsOf returns the goals of a schema for the value of a member.
 func (p *part) goalsOf(name string) []goal {
 	of, named := p.named[name]
 	goals := []goal{of}
@@ -173,7 +173,7 @@ func (p *part) goalsOf(name string) []goal {
 	return goals
 }
 
-// memberGoal is what an object's form asks of the value of a named member.
+// memberGoal joins the goals of an object's form for the value of a named member.
 func (s *schemaReader) memberGoal(o *objectForm, name string) goal {
 	var goals []goal
 	for _, p := range o.parts {

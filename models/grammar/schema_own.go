@@ -122,7 +122,7 @@ func (s *schemaReader) decimal(n *node, key string, v any) (number.Decimal, bool
 	}
 	d, err := number.Parse(string(text))
 	if err != nil {
-		s.fail(n, key, "%s", strings.TrimPrefix(err.Error(), "number: "))
+		s.fail(n, key, "%s", err)
 	}
 	return d, err == nil
 }
@@ -348,12 +348,8 @@ func (s *schemaReader) listed(values []any) []*form {
 		case bool:
 			simple.kinds |= truth(v)
 		case json.Number:
-			d, err := number.Parse(string(v))
-			if err != nil {
-				s.b.fail("%s%s", place(s.b.where), strings.TrimPrefix(err.Error(), "number: "))
-			}
 			simple.kinds |= aNumber
-			simple.numbers.Points = append(simple.numbers.Points, d)
+			simple.numbers.Points = append(simple.numbers.Points, s.point(v))
 		case string:
 			simple.kinds |= aString
 			texts = append(texts, v)
@@ -374,6 +370,15 @@ func (s *schemaReader) listed(values []any) []*form {
 		out = append(out, simple)
 	}
 	return out
+}
+
+// point is a number of enum or const.
+func (s *schemaReader) point(v json.Number) number.Decimal {
+	d, err := number.Parse(string(v))
+	if err != nil {
+		s.b.fail("%s%s", place(s.b.where), err)
+	}
+	return d
 }
 
 func truth(v bool) kinds {

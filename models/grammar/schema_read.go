@@ -32,6 +32,11 @@ func (n *node) set(key string, v any) *node {
 	return n
 }
 
+// inherit puts a node at a place of another.
+func (n *node) inherit(up *node, key string) {
+	n.up, n.key, n.base, n.draft, n.dated = up, key, up.base, up.draft, up.dated
+}
+
 func newNode() *node { return &node{values: map[string]any{}} }
 
 var toPointer = strings.NewReplacer("~", "~0", "/", "~1")
@@ -165,7 +170,7 @@ func (s *schemaReader) place(n *node, named bool) {
 func (s *schemaReader) placeIn(n *node, named bool) {
 	within := func(v any, key string, named, loose bool) {
 		if child, ok := v.(*node); ok {
-			child.up, child.key, child.base, child.draft, child.dated = n, key, n.base, n.draft, n.dated
+			child.inherit(n, key)
 			child.loose = n.loose || loose
 			s.place(child, named)
 		}

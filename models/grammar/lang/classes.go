@@ -90,8 +90,8 @@ func (p *parser) addRanges(all []Range, more ...Range) []Range {
 	return append(all, more...)
 }
 
-// classAtom is a character of a class, or an escape for many. No text has surrogates, so that a class that excludes
-// them is what it is without them; one that includes them was written for halves of characters.
+// classAtom is a character of a class, or an escape for many. No text has surrogates: excluding
+// them from a class changes nothing, and a class that includes them was written for halves of characters.
 func (p *parser) classAtom(not bool) (all []Range, single bool) {
 	if p.at >= len(p.s) {
 		p.fail("a [ without its ]; write \\[ for the character")

@@ -153,8 +153,8 @@ func expand(name string, iri bool) string {
 	return text
 }
 
-// lookup is what follows a name and a space on a line of its own; "" without such a line. The lines of a text end with
-// newlines, the one before the first too.
+// lookup returns the definition of a name: the rest of the line that begins with it and a space; "" without such a
+// line. A newline comes before and after each line.
 func lookup(text, name string) string {
 	_, found, _ := strings.Cut(text, "\n"+name+" ")
 	line, _, _ := strings.Cut(found, "\n")

@@ -140,56 +140,50 @@ func (w *lister) walk(set []int32, text []byte) {
 // lengths are the code points of the shortest and the longest string of a language that is not empty; longest is -1
 // if there is no bound.
 func (l *Lang) lengths() (shortest, longest int) {
-	dist := make([]int32, len(l.states))
-	l.fromStart(dist)
-	shortest = len(l.states)
-	into := make([]int32, len(l.states))
-	for at, s := range l.states {
-		if s.Final {
-			shortest = min(shortest, int(dist[at]))
-		}
-		for _, e := range s.Edges {
-			into[e.To]++
-		}
-	}
-	if into[0] > 0 {
-		return shortest, -1
-	}
-	far := make([]int, len(l.states))
-	free := []int32{0}
-	for done := 0; done < len(free); done++ {
-		s := l.states[free[done]]
-		if s.Final {
-			longest = max(longest, far[free[done]])
-		}
-		for _, e := range s.Edges {
-			far[e.To] = max(far[e.To], far[free[done]]+1)
-			if into[e.To]--; into[e.To] == 0 {
-				free = append(free, e.To)
-			}
-		}
-	}
-	if len(free) < len(l.states) {
-		return shortest, -1
-	}
-	return shortest, longest
+	near, far := l.Ends()
+	return near[0], far[0]
 }
 
-// fromStart sets dist to the least number of code points before each state.
-func (l *Lang) fromStart(dist []int32) {
-	for i := range dist {
-		dist[i] = -1
+// Ends returns the code points from each state to the nearest and to the farthest end; far is -1 where there is no
+// bound.
+func (l *Lang) Ends() (near, far []int) {
+	edges := 0
+	for _, s := range l.states {
+		edges += len(s.Edges)
 	}
-	dist[0] = 0
-	queue := []int32{0}
-	for done := 0; done < len(queue); done++ {
-		for _, e := range l.states[queue[done]].Edges {
-			if dist[e.To] < 0 {
-				dist[e.To] = dist[queue[done]] + 1
-				queue = append(queue, e.To)
+	first, from := predecessors(l.states, edges)
+	near, far = make([]int, len(l.states)), make([]int, len(l.states))
+	left := make([]int, len(l.states)) // edges of a state to those of which far is not known
+	longest := make([]int, len(l.states))
+	var ends, known []int32
+	for i, s := range l.states {
+		near[i], far[i], left[i] = -1, -1, len(s.Edges)
+		if s.Final {
+			near[i], ends = 0, append(ends, int32(i))
+		}
+		if left[i] == 0 {
+			known = append(known, int32(i))
+		}
+	}
+	for done := 0; done < len(ends); done++ {
+		at := ends[done]
+		for _, p := range from[first[at]:first[at+1]] {
+			if near[p] < 0 {
+				near[p], ends = near[at]+1, append(ends, p)
 			}
 		}
 	}
+	for done := 0; done < len(known); done++ { // states that lead to a circle are never known
+		at := known[done]
+		far[at] = longest[at]
+		for _, p := range from[first[at]:first[at+1]] {
+			longest[p] = max(longest[p], far[at]+1)
+			if left[p]--; left[p] == 0 {
+				known = append(known, p)
+			}
+		}
+	}
+	return near, far
 }
 
 // distinct sorts a set of states in place.

@@ -18,42 +18,20 @@ func (m *Maker) Length(a *Lang, least, most int) *Lang {
 	if !m.spend(2*len(a.states) + edges) {
 		return nil
 	}
-	shortest, longest := a.lengths()
+	near, far := a.Ends()
+	shortest, longest := near[0], far[0]
 	if shortest >= least && (most < 0 || longest >= 0 && longest <= most) {
 		return a
 	}
 	if longest >= 0 && longest < least || most >= 0 && shortest > most {
 		return m.None()
 	}
-	c := &counter{m: m, a: a, left: a.toEnd(edges), least: least, most: most}
+	c := &counter{m: m, a: a, left: near, least: least, most: most}
 	states := c.states()
 	if states == nil {
 		return nil
 	}
 	return m.of(states, a.single)
-}
-
-// toEnd has the fewest code points from each state to a final one.
-func (l *Lang) toEnd(edges int) []int {
-	first, from := predecessors(l.states, edges)
-	left := make([]int, len(l.states))
-	var queue []int32
-	for i, s := range l.states {
-		left[i] = -1
-		if s.Final {
-			left[i] = 0
-			queue = append(queue, int32(i))
-		}
-	}
-	for done := 0; done < len(queue); done++ {
-		for _, p := range from[first[queue[done]]:first[queue[done]+1]] {
-			if left[p] < 0 {
-				left[p] = left[queue[done]] + 1
-				queue = append(queue, p)
-			}
-		}
-	}
-	return left
 }
 
 // counter makes the product of an automaton with a count of the code points before each state.

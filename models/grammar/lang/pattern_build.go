@@ -42,8 +42,8 @@ func (m *Maker) PatternIn(a *Lang, longest int, source string) (*Lang, error) {
 	return b.conjunction(a, e.root, b.beginning()), nil
 }
 
-// conjunction is what a language has of an expression's. The looks ahead at the beginning of a text make languages of
-// their own, since the products of small automata take less than one large one.
+// conjunction is the intersection of a language and an expression's. The looks ahead at the beginning of a text make
+// languages of their own, since the products of small automata take less than one large one.
 func (b *builder) conjunction(a *Lang, root *node, beginning int32) *Lang {
 	rest := root.parts
 	var ahead []int

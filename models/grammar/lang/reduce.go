@@ -257,7 +257,7 @@ func (p *partition) start() bool {
 	return true
 }
 
-// signature is what tells a state from others: the edges it has, by the classes they lead to.
+// signature is a key of the edges of a state, by the classes they lead to. States of one class have the same.
 func (p *partition) signature(s int32) ([]byte, bool) {
 	edges := p.edge[p.firstEdge[s]:p.firstEdge[s+1]]
 	if !p.m.spend(2 + len(edges)) {

@@ -5,10 +5,8 @@
  *
  * It makes so many differences of each kind small and prints them.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import os from "node:os";
-import path from "node:path";
 import { parseArgs } from "node:util";
 import { sweep } from "./compare.mjs";
 import { Judge } from "./judge.mjs";
@@ -28,8 +26,7 @@ const { values, positionals } = parseArgs({
 });
 const [seed, from, count, most] = [values.seed, values.from, values.schemas, values.shrink].map(Number);
 
-const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-schemas-"));
-const judge = await Judge.start(folder, values.judge);
+const judge = await Judge.start(values.judge);
 try {
   const progress = ({ schemas }, wrong) => {
     if (schemas % 1000 === 0) process.stderr.write(`\r${schemas} schemas, ${wrong.length} differences`);
@@ -41,7 +38,6 @@ try {
   else console.log(report(found));
 } finally {
   judge.end();
-  rmSync(folder, { recursive: true });
 }
 
 /** What the report has: a row a draft and one of all, the pairs of keywords, and what schemas are refused for. */

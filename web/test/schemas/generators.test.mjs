@@ -1,25 +1,18 @@
 /** Tests that the schemas that zod, TypeBox, pydantic and documents of OpenAPI write compile, and what they allow. */
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
-import os from "node:os";
-import path from "node:path";
 import { after, before, test } from "node:test";
 import { Judge } from "./judge.mjs";
 import * as typebox from "./rows/typebox.mjs";
 import { openapi, pydantic } from "./rows/written.mjs";
 import * as zod from "./rows/zod.mjs";
 
-const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-generators-"));
 let judge;
 
 before(async () => {
-  judge = await Judge.start(folder);
+  judge = await Judge.start();
 });
 
-after(() => {
-  judge.end();
-  rmSync(folder, { recursive: true });
-});
+after(() => judge.end());
 
 /** What is wrong with our answers about a row, as lines: with json_open and, unless the row is open, by default. */
 async function wrong(name, schema, yes, no, { unchecked = [], open: onlyOpen = false, refused } = {}) {

@@ -1,5 +1,7 @@
 /** Asks what our grammar of a schema allows, of the program models/grammar/judge. */
 import { execFile, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import os from "node:os";
 import path from "node:path";
 import readline from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -10,10 +12,12 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../../.
 /** Answers in the order of the questions, each of { schema, open, unchecked, instances }. */
 export class Judge {
   #child;
+  #folder;
   #waiting = [];
 
-  constructor(child) {
+  constructor(child, folder) {
     this.#child = child;
+    this.#folder = folder;
     const lines = readline.createInterface({ input: child.stdout });
     lines.on("line", (line) => this.#waiting.shift().done(JSON.parse(line)));
     child.on("exit", (code) => {
@@ -21,11 +25,12 @@ export class Judge {
     });
   }
 
-  /** Builds the program in a folder, unless there is one already, and starts it. */
-  static async start(folder, built) {
+  /** Builds the program in a folder of its own, unless there is one already, and starts it. */
+  static async start(built) {
+    const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-schemas-"));
     const binary = built ?? path.join(folder, "judge");
     if (!built) await promisify(execFile)("go", ["build", "-o", binary, "./models/grammar/judge"], { cwd: root });
-    return new Judge(spawn(binary, { stdio: ["pipe", "pipe", "inherit"] }));
+    return new Judge(spawn(binary, { stdio: ["pipe", "pipe", "inherit"] }), folder);
   }
 
   /** Returns { error } or { verdicts }: of each instance "allowed", "order" (allowed in another order) or "refused". */
@@ -38,5 +43,6 @@ export class Judge {
 
   end() {
     this.#child.stdin.end();
+    rmSync(this.#folder, { recursive: true });
   }
 }
