@@ -39,11 +39,12 @@ func (b *builder) schema(schema []byte, o SchemaOptions) (g *Grammar, err error)
 	if err != nil {
 		return nil, err
 	}
-	s := newSchemaReader(b, o)
-	if s.root, err = s.rootOf(v); err != nil {
+	r := newKeywordReader(b, o)
+	if r.root, err = r.rootOf(v); err != nil {
 		return nil, err
 	}
-	root := s.rule(s.want(s.root))
+	s := newRuleWriter(newFormMaker(newLanguages(r)))
+	root := s.rule(s.want(r.root))
 	if s.writeRules(); b.err != nil {
 		return nil, b.err
 	}
@@ -57,10 +58,11 @@ func (b *builder) schema(schema []byte, o SchemaOptions) (g *Grammar, err error)
 	return g, err
 }
 
-// A schema becomes a grammar in three steps. A goal is a set of schemas that a value must pass, or must not. A goal's
-// forms are its alternatives: each is a conjunction of bounds on numbers, languages of strings, schemas for the places
-// of a list and for the members of an object, without allOf, anyOf, oneOf, not, if and $ref. The members' and items'
-// schemas are goals again. Each goal becomes a rule once, so a schema that refers to itself ends.
+// A schema becomes a grammar in three steps, of keywordReader, formMaker and ruleWriter. A goal is a set of schemas
+// that a value must pass, or must not. A goal's forms are its alternatives: each is a conjunction of bounds on numbers,
+// languages of strings, schemas for the places of a list and for the members of an object, without allOf, anyOf, oneOf,
+// not, if and $ref. The members' and items' schemas are goals again. Each goal becomes a rule once, so a schema that
+// refers to itself ends.
 
 // literal is a schema that a value must pass, or must not.
 type literal struct {
@@ -72,16 +74,9 @@ type literal struct {
 // goal is a conjunction of schemas, in order of their ids.
 type goal []literal
 
-type schemaReader struct {
-	b     *builder
-	m     *lang.Maker
-	o     SchemaOptions
-	root  *node
-	never *node // passes nothing
-	any   *node // what every value passes, in a list
-	count int32 // of nodes
-
-	places map[string]*node // by their URIs
+// formMaker makes the forms of goals.
+type formMaker struct {
+	*languages
 
 	forms map[literal][]*form
 	joins map[string]*form // by their atoms; nil: no value passes
@@ -92,21 +87,13 @@ type schemaReader struct {
 	unsure bool
 	depth  int
 
-	goals    map[string]*found
-	queue    []goal                // whose rules are to be written
-	langs    map[string]*lang.Lang // of patterns, formats and their joins
-	counters map[string]*counter
-	texts    map[*lang.Lang]int    // rules of what follows the opening quote
-	runes    map[string]sequence   // of the characters of a class
-	only     map[*lang.Lang]string // of languages of one string
-	names    map[*lang.Lang]int32  // numbers of languages, for keys
-
+	goals   map[string]*found
+	only    map[*lang.Lang]string // of languages of one string
 	parts   map[*node]*part
 	members map[string]*form // that ask for one member, or for its absence
 	heeds   int              // schemas under way that heed which others a value passes
 
-	unchecked []string
-	why       map[string]string // of a place, the reason that a value of it fell away
+	why map[string]string // of a place, the reason that a value of it fell away
 }
 
 // found caches the results of a goal.
@@ -128,80 +115,14 @@ const (
 	aliveFate
 )
 
-func newSchemaReader(b *builder, o SchemaOptions) *schemaReader {
-	s := &schemaReader{b: b, o: o, m: &lang.Maker{Spend: b.spend}, places: map[string]*node{},
-		forms: map[literal][]*form{}, joins: map[string]*form{}, under: map[literal]int{}, goals: map[string]*found{},
-		langs: map[string]*lang.Lang{}, texts: map[*lang.Lang]int{}, runes: map[string]sequence{},
-		names: map[*lang.Lang]int32{}, counters: map[string]*counter{}, parts: map[*node]*part{},
-		members: map[string]*form{}, only: map[*lang.Lang]string{}, why: map[string]string{}}
-	b.anonymous("schema") // so that no rule of a goal is 0
-	s.never, s.any = s.made(newNode()), s.made(newNode())
-	return s
-}
-
-// made gives a place to a schema that the text does not hold.
-func (s *schemaReader) made(n *node) *node {
-	s.b.spend(16)
-	n.id = s.count
-	s.count++
-	return n
-}
-
-func (s *schemaReader) rootOf(v any) (*node, error) {
-	switch v := v.(type) {
-	case bool:
-		if !v {
-			return nil, fmt.Errorf("grammar: schema at #: false allows nothing")
-		}
-		return newNode(), nil
-	case *node:
-		s.place(v, false)
-		return v, s.b.err
-	}
-	return nil, fmt.Errorf("grammar: schema at #: a schema is an object, true or false, not %s", brief(v))
-}
-
-// fail sets the error of a keyword of a schema.
-func (s *schemaReader) fail(n *node, keyword, format string, args ...any) {
-	if s.b.err == nil {
-		path := n.path()
-		if keyword != "" {
-			path += "/" + toPointer.Replace(keyword)
-		}
-		s.b.fail("schema at %s: %s", path, fmt.Sprintf(format, args...))
-	}
-}
-
-// refuse is for a keyword that cannot be held to, at a member of a schema: an error, unless the request leaves it
-// unchecked.
-func (s *schemaReader) refuse(n *node, member, keyword, format string, args ...any) {
-	if !slices.Contains(s.o.Unchecked, keyword) { // bound: names of keywords
-		s.fail(n, member, format, args...)
-		return
-	}
-	at := n.path() + "/" + toPointer.Replace(member)
-	if s.b.spend(len(at)) && !slices.Contains(s.unchecked, at[1:]) { // bound: places in the text
-		s.unchecked = append(s.unchecked, at[1:])
-	}
-}
-
-// sub is the schema that stands at a place of another. false is never.
-func (s *schemaReader) sub(n *node, key string, v any) *node {
-	switch v := v.(type) {
-	case *node:
-		return v
-	case bool:
-		if v {
-			return nil
-		}
-		return s.never
-	}
-	s.fail(n, key, "a schema is an object, true or false, not %s", brief(v))
-	return s.never
+func newFormMaker(l *languages) *formMaker {
+	return &formMaker{languages: l, forms: map[literal][]*form{}, joins: map[string]*form{}, under: map[literal]int{},
+		goals: map[string]*found{}, only: map[*lang.Lang]string{}, parts: map[*node]*part{},
+		members: map[string]*form{}, why: map[string]string{}}
 }
 
 // want is the goal to pass a schema; nil is any value.
-func (s *schemaReader) want(n *node) goal {
+func (s *formMaker) want(n *node) goal {
 	if n == nil || len(n.keys) == 0 && n != s.never {
 		return nil
 	}
@@ -210,7 +131,7 @@ func (s *schemaReader) want(n *node) goal {
 
 // target is the schema that one refers to which asks for nothing else, or itself: places that refer to one schema have
 // one goal.
-func (s *schemaReader) target(n *node) *node {
+func (s *formMaker) target(n *node) *node {
 	const most = 20 // references in a row; a circle is found where they are followed
 	for range most {
 		ref, ok := n.has("$ref")
@@ -229,7 +150,7 @@ func (s *schemaReader) target(n *node) *node {
 }
 
 // avoid is the goal not to pass a schema.
-func (s *schemaReader) avoid(n *node) goal {
+func (s *formMaker) avoid(n *node) goal {
 	switch {
 	case n == s.never:
 		return nil
@@ -240,7 +161,7 @@ func (s *schemaReader) avoid(n *node) goal {
 }
 
 // both joins goals, which are in order.
-func (s *schemaReader) both(goals ...goal) goal {
+func (s *formMaker) both(goals ...goal) goal {
 	var out goal
 	for _, g := range goals {
 		if len(g) > 0 && len(out) > 0 && s.b.spend(len(out)+len(g)) {
@@ -280,7 +201,7 @@ func (l literal) rank() int64 {
 }
 
 // known returns the results of a goal so far.
-func (s *schemaReader) known(g goal) *found {
+func (s *formMaker) known(g goal) *found {
 	key := make([]byte, 0, 4*len(g))
 	for _, l := range g {
 		key = binary.AppendUvarint(key, uint64(l.rank()))
@@ -294,53 +215,8 @@ func (s *schemaReader) known(g goal) *found {
 	return f
 }
 
-// value matches the values that pass a goal.
-func (s *schemaReader) value(g goal) sequence {
-	if len(g) == 0 {
-		return s.b.value()
-	}
-	return s.b.call(s.rule(g))
-}
-
-// rule is the rule of the values that pass a goal.
-func (s *schemaReader) rule(g goal) int {
-	if len(g) == 0 {
-		return s.b.value()[0].rule
-	}
-	f := s.known(g)
-	if f.rule == 0 {
-		was := s.b.where
-		s.b.where = g[0].of.path()
-		f.rule = s.b.anonymous(s.b.where)
-		s.b.where = was
-		s.queue = append(s.queue, g)
-	}
-	return f.rule
-}
-
-// writeRules writes the rules of all goals. Each that it writes may ask for more.
-func (s *schemaReader) writeRules() {
-	for ; len(s.queue) > 0 && s.b.err == nil; s.queue = s.queue[1:] {
-		s.writeRule(s.queue[0])
-	}
-}
-
-func (s *schemaReader) writeRule(g goal) {
-	f := s.known(g)
-	s.b.where = s.b.rules[f.rule].home
-	each := []sequence{}
-	for _, form := range s.formsOfGoal(g) {
-		if s.b.err == nil {
-			each = append(each, s.write(form)...)
-		}
-	}
-	if s.b.err == nil {
-		s.b.define(f.rule, each...)
-	}
-}
-
 // isDead reports whether no value passes a goal. It may say no where that cannot be told.
-func (s *schemaReader) isDead(g goal) bool {
+func (s *formMaker) isDead(g goal) bool {
 	if len(g) == 0 || s.b.err != nil {
 		return false
 	}
@@ -370,7 +246,7 @@ func (s *schemaReader) isDead(g goal) bool {
 }
 
 // formsOfGoal are the alternatives of a goal; those that no value takes are left out.
-func (s *schemaReader) formsOfGoal(g goal) []*form {
+func (s *formMaker) formsOfGoal(g goal) []*form {
 	if len(g) == 0 {
 		return []*form{&anything}
 	}
@@ -393,7 +269,7 @@ func (s *schemaReader) formsOfGoal(g goal) []*form {
 }
 
 // formsOf are the alternatives of one schema.
-func (s *schemaReader) formsOf(l literal) []*form {
+func (s *formMaker) formsOf(l literal) []*form {
 	if l.of == s.never {
 		if l.not {
 			return []*form{&anything}
@@ -442,7 +318,7 @@ func (s *schemaReader) formsOf(l literal) []*form {
 }
 
 // nothing is the error of a schema that no value passes: it names the place where the last alternative fell away.
-func (s *schemaReader) nothing(root int) error {
+func (s *formMaker) nothing(root int) error {
 	seen := map[int]bool{}
 	at, reason := root, ""
 	for reason == "" {

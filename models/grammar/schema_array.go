@@ -15,7 +15,7 @@ func (f *form) longest() int {
 }
 
 // itemGoal joins the goals of a form for the item at a place.
-func (s *schemaReader) itemGoal(f *form, i int) goal {
+func (s *formMaker) itemGoal(f *form, i int) goal {
 	goals := make([]goal, 0, len(f.tuples))
 	for k := range f.tuples {
 		goals = append(goals, f.tuples[k].goalAt(i))
@@ -24,7 +24,7 @@ func (s *schemaReader) itemGoal(f *form, i int) goal {
 	return s.both(goals...)
 }
 
-func (s *schemaReader) writeArray(f *form) sequence {
+func (s *ruleWriter) writeArray(f *form) sequence {
 	if f.many >= 0 && f.few > f.many {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (s *schemaReader) writeArray(f *form) sequence {
 // arrayWriter makes the rules of an array whose items are counted or must differ: an automaton whose states are
 // rules.
 type arrayWriter struct {
-	s      *schemaReader
+	s      *ruleWriter
 	f      *form
 	last   int // the place from which on all are alike
 	comma  sequence
@@ -85,7 +85,7 @@ type arrayWriter struct {
 // mostUnique is the most values of items that must differ.
 const mostUnique = 8
 
-func (s *schemaReader) countedArray(f *form, unique bool) sequence {
+func (s *ruleWriter) countedArray(f *form, unique bool) sequence {
 	w := &arrayWriter{s: s, f: f, comma: s.b.sign(","), rules: map[string]int{}}
 	w.last = max(f.longest(), f.few, f.many+1, 1)
 	for _, c := range f.counted {
@@ -129,7 +129,7 @@ func (w *arrayWriter) unique() bool {
 }
 
 // few lists the values that pass a goal, written, if there are at most mostUnique and none is a list or an object.
-func (s *schemaReader) few(g goal) ([]string, bool) {
+func (s *formMaker) few(g goal) ([]string, bool) {
 	if len(g) == 0 {
 		return nil, false
 	}

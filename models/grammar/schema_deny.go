@@ -9,7 +9,7 @@ import (
 )
 
 // deny are the forms of the values that do not pass a schema: those that fail one of its keywords.
-func (s *schemaReader) deny(n *node) []*form {
+func (s *formMaker) deny(n *node) []*form {
 	if ref, ok := n.has("$ref"); ok && n.onlyRefers() {
 		return s.refer(n, ref, literal{not: true})
 	}
@@ -30,7 +30,7 @@ func (s *schemaReader) deny(n *node) []*form {
 }
 
 // denyJoins denies the keywords that hold schemas of the same value.
-func (s *schemaReader) denyJoins(n *node) []*form {
+func (s *formMaker) denyJoins(n *node) []*form {
 	var out []*form
 	if ref, ok := n.has("$ref"); ok {
 		out = append(out, s.refer(n, ref, literal{not: true})...)
@@ -65,7 +65,7 @@ func (s *schemaReader) denyJoins(n *node) []*form {
 	return out
 }
 
-func (s *schemaReader) denyKinds(n *node) []*form {
+func (s *formMaker) denyKinds(n *node) []*form {
 	k, integer, ok := s.types(n)
 	if !ok {
 		return nil
@@ -82,7 +82,7 @@ func (s *schemaReader) denyKinds(n *node) []*form {
 	return out
 }
 
-func (s *schemaReader) denyNumber(n *node) []*form {
+func (s *formMaker) denyNumber(n *node) []*form {
 	var out []*form
 	for _, b := range s.bounds(n) {
 		f := only(aNumber)
@@ -102,7 +102,7 @@ func (s *schemaReader) denyNumber(n *node) []*form {
 	return out
 }
 
-func (s *schemaReader) denyString(n *node) []*form {
+func (s *formMaker) denyString(n *node) []*form {
 	var out []*form
 	least, most := s.count2(n, "minLength", "maxLength")
 	if least > 0 {
@@ -135,13 +135,13 @@ func (s *schemaReader) denyString(n *node) []*form {
 }
 
 // outside is the form of the strings that are not in a language.
-func (s *schemaReader) outside(l *lang.Lang) *form {
+func (s *formMaker) outside(l *lang.Lang) *form {
 	f := only(aString)
 	f.langs = []*lang.Lang{s.cachedNot(l)}
 	return f
 }
 
-func (s *schemaReader) denyArray(n *node) []*form {
+func (s *formMaker) denyArray(n *node) []*form {
 	var out []*form
 	array := func(change func(f *form)) {
 		f := only(anArray)
@@ -185,7 +185,7 @@ func (s *schemaReader) denyArray(n *node) []*form {
 }
 
 // denied is the goal not to pass a goal of at most one schema.
-func (s *schemaReader) denied(g goal) goal {
+func (s *formMaker) denied(g goal) goal {
 	if len(g) == 0 {
 		return s.avoid(nil)
 	}
@@ -196,7 +196,7 @@ func (s *schemaReader) denied(g goal) goal {
 }
 
 // unlisted are the forms of all values but some.
-func (s *schemaReader) unlisted(values []any) []*form {
+func (s *formMaker) unlisted(values []any) []*form {
 	simple := only(allKinds)
 	var texts []string
 	var composites []*node

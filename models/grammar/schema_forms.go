@@ -82,7 +82,7 @@ func only(k kinds) *form {
 }
 
 // and is the conjunction of two forms, made once; nil where no value passes it.
-func (s *schemaReader) and(a, b *form) *form {
+func (s *formMaker) and(a, b *form) *form {
 	switch {
 	case a.plain || a == b:
 		return b
@@ -118,7 +118,7 @@ func (s *schemaReader) and(a, b *form) *form {
 }
 
 // apart reports whether two forms have no type in common, or one value each, which differ. It costs next to nothing.
-func (s *schemaReader) apart(a, b *form) bool {
+func (s *formMaker) apart(a, b *form) bool {
 	switch a.kinds & b.kinds {
 	case 0:
 		s.why[s.b.where] = "the types leave none"
@@ -138,7 +138,7 @@ func (s *schemaReader) apart(a, b *form) bool {
 }
 
 // join is the conjunction of two forms.
-func (s *schemaReader) join(a, b *form) *form {
+func (s *formMaker) join(a, b *form) *form {
 	s.b.spend(32 + a.size() + b.size())
 	f := &form{kinds: a.kinds & b.kinds, stated: a.stated || b.stated, used: a.used | b.used}
 	f.numbers, f.steps = a.numbers.And(b.numbers), cmp.Or(a.steps, b.steps)
@@ -171,7 +171,7 @@ func closer(a, b int) int {
 }
 
 // product joins each form of one list with each of another. Those that no value takes are left out.
-func (s *schemaReader) product(a, b []*form) []*form {
+func (s *formMaker) product(a, b []*form) []*form {
 	if len(a) == 1 && a[0].plain {
 		return b
 	}
@@ -194,7 +194,7 @@ func (s *schemaReader) product(a, b []*form) []*form {
 }
 
 // atomsOf numbers a form that is no conjunction.
-func (s *schemaReader) atomsOf(f *form) []int32 {
+func (s *formMaker) atomsOf(f *form) []int32 {
 	if f.atoms == nil {
 		s.atoms++
 		f.atoms = []int32{s.atoms}
@@ -204,7 +204,7 @@ func (s *schemaReader) atomsOf(f *form) []int32 {
 
 // weakest leaves out the forms that ask for all that another does and more. Where unevaluated… is to be held to, it
 // matters which other schemas a value passes.
-func (s *schemaReader) weakest(all []*form) []*form {
+func (s *formMaker) weakest(all []*form) []*form {
 	const most = 256 // forms: each is compared with each
 	if len(all) < 2 || len(all) > most || s.heeds > 0 || !s.b.spend(len(all)*len(all)/4) {
 		return all
@@ -243,7 +243,7 @@ func subset(part, all []int32) bool {
 }
 
 // settle takes away the types of which no value is left, as far as that can be told, and reports whether some remain.
-func (s *schemaReader) settle(f *form) bool {
+func (s *formMaker) settle(f *form) bool {
 	if f.kinds == 0 {
 		s.why[s.b.where] = "the types leave none"
 		return false
@@ -271,7 +271,7 @@ func noNumber(f *form) string {
 	return ""
 }
 
-func (s *schemaReader) noArray(f *form) string {
+func (s *formMaker) noArray(f *form) string {
 	if f.many >= 0 && f.few > f.many {
 		return fmt.Sprintf("minItems %d is more than maxItems %d", f.few, f.many)
 	}
@@ -289,7 +289,7 @@ func (s *schemaReader) noArray(f *form) string {
 }
 
 // assert are the forms of a schema.
-func (s *schemaReader) assert(n *node, wide bool) []*form {
+func (s *formMaker) assert(n *node, wide bool) []*form {
 	if ref, ok := n.has("$ref"); ok && n.onlyRefers() {
 		return s.refer(n, ref, literal{wide: wide})
 	}
@@ -337,7 +337,7 @@ func (s *schemaReader) assert(n *node, wide bool) []*form {
 }
 
 // refer are the forms of the schema that a $ref names; l says how they are wanted.
-func (s *schemaReader) refer(n *node, ref any, l literal) []*form {
+func (s *formMaker) refer(n *node, ref any, l literal) []*form {
 	name, _ := ref.(string)
 	v, ok := s.find(n, name)
 	if !ok {
@@ -358,29 +358,8 @@ func (s *schemaReader) refer(n *node, ref any, l literal) []*form {
 	return s.formsOf(l)
 }
 
-// list are the schemas of allOf, anyOf or oneOf.
-func (s *schemaReader) list(n *node, key string) []*node {
-	v, ok := n.has(key)
-	if !ok {
-		return nil
-	}
-	all, ok := v.([]any)
-	if !ok || len(all) == 0 {
-		s.fail(n, key, "want a list of schemas")
-		return nil
-	}
-	out := make([]*node, len(all))
-	s.b.spend(4 * len(all))
-	for i, e := range all {
-		if out[i] = s.sub(n, key, e); out[i] == nil {
-			out[i] = s.any
-		}
-	}
-	return out
-}
-
 // anyOf are the forms of alternatives. Where it matters which of them a value passes, each set of them is one.
-func (s *schemaReader) anyOf(all []*node, wide bool) []*form {
+func (s *formMaker) anyOf(all []*node, wide bool) []*form {
 	var out []*form
 	if !wide {
 		for _, sub := range all {
@@ -408,7 +387,7 @@ func (s *schemaReader) anyOf(all []*node, wide bool) []*form {
 }
 
 // distinct leaves out forms that stand before.
-func (s *schemaReader) distinct(all []*form) []*form {
+func (s *formMaker) distinct(all []*form) []*form {
 	s.b.spend(2 * len(all))
 	seen := make(map[*form]bool, len(all))
 	return s.weakest(slices.DeleteFunc(slices.Clone(all), func(f *form) bool {
@@ -420,7 +399,7 @@ func (s *schemaReader) distinct(all []*form) []*form {
 
 // oneOf are the forms of a value that passes exactly one of some schemas, and one of the forms of the other keywords.
 // Where two of the schemas overlap, each denies the other.
-func (s *schemaReader) oneOf(others []*form, all []*node, wide bool) []*form {
+func (s *formMaker) oneOf(others []*form, all []*node, wide bool) []*form {
 	each := make([][]*form, len(all))
 	for i, sub := range all {
 		each[i] = s.product(others, s.formsOf(literal{of: sub, wide: wide}))
@@ -442,7 +421,7 @@ func (s *schemaReader) oneOf(others []*form, all []*node, wide bool) []*form {
 }
 
 // overlap reports whether a value may pass a form of each of two lists.
-func (s *schemaReader) overlap(a, b []*form) bool {
+func (s *formMaker) overlap(a, b []*form) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if s.and(x, y) != nil {
@@ -454,7 +433,7 @@ func (s *schemaReader) overlap(a, b []*form) bool {
 }
 
 // conditional are the forms of if, then and else, or of their denial.
-func (s *schemaReader) conditional(n, cond *node, wide, not bool) []*form {
+func (s *formMaker) conditional(n, cond *node, wide, not bool) []*form {
 	branch := func(key string) []*form {
 		v, ok := n.has(key)
 		var sub *node
@@ -489,42 +468,8 @@ type dependency struct {
 	of    *node // nil: a list of names, or true
 }
 
-// dependents reads dependentRequired, dependentSchemas and dependencies, which was both.
-func (s *schemaReader) dependents(n *node) []dependency {
-	var out []dependency
-	for _, key := range []string{"dependencies", "dependentRequired", "dependentSchemas"} {
-		v, ok := n.has(key)
-		if !ok {
-			continue
-		}
-		all, ok := v.(*node)
-		if !ok {
-			s.fail(n, key, "want an object")
-			return nil
-		}
-		for _, name := range all.keys {
-			v, d := all.values[name], dependency{name: name}
-			list, isList := v.([]any)
-			if one, ok := v.(string); ok && key == "dependencies" {
-				list, isList = []any{one}, true
-			}
-			if isList == (key == "dependentSchemas") && (isList || key == "dependentRequired") {
-				s.fail(all, name, "want %s", map[bool]string{true: "a schema", false: "a list of names"}[isList])
-				return nil
-			}
-			if isList {
-				d.names = s.strings(all, name, list)
-			} else {
-				d.of = s.sub(all, name, v)
-			}
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
 // dependent are the forms of one dependency: the member is absent, or what it asks for is there.
-func (s *schemaReader) dependent(d dependency, wide bool) []*form {
+func (s *formMaker) dependent(d dependency, wide bool) []*form {
 	without := s.lacking(d.name)
 	if d.of == nil {
 		with := []*form{&anything}
@@ -543,16 +488,16 @@ func (s *schemaReader) dependent(d dependency, wide bool) []*form {
 }
 
 // needing is the form of objects with a member, and of all that is no object; it is made once.
-func (s *schemaReader) needing(name string) *form {
+func (s *formMaker) needing(name string) *form {
 	return s.aboutMember("+"+name, func(f *form) { f.required = []string{name} })
 }
 
 // lacking is the form of objects without a member.
-func (s *schemaReader) lacking(name string) *form {
+func (s *formMaker) lacking(name string) *form {
 	return s.aboutMember("-"+name, func(f *form) { f.absent = []string{name} })
 }
 
-func (s *schemaReader) aboutMember(key string, change func(f *form)) *form {
+func (s *formMaker) aboutMember(key string, change func(f *form)) *form {
 	f, ok := s.members[key]
 	if !ok {
 		s.b.spend(32)
@@ -563,22 +508,4 @@ func (s *schemaReader) aboutMember(key string, change func(f *form)) *form {
 		s.members[key] = f
 	}
 	return f
-}
-
-// strings reads a list of names.
-func (s *schemaReader) strings(n *node, key string, list []any) []string {
-	s.b.spend(8 * len(list))
-	out := make([]string, 0, len(list))
-	seen := make(map[string]bool, len(list))
-	for _, e := range list {
-		name, ok := e.(string)
-		if !ok {
-			s.fail(n, key, "want a list of names")
-			return nil
-		}
-		if !seen[name] {
-			seen[name], out = true, append(out, name)
-		}
-	}
-	return out
 }

@@ -51,7 +51,7 @@ type some struct {
 // longestKey bounds the name of a property: the languages of other names have as many states.
 const longestKey = 512
 
-func (s *schemaReader) andObjects(a, b *objectForm) objectForm {
+func (s *formMaker) andObjects(a, b *objectForm) objectForm {
 	return objectForm{
 		parts:    slices.Concat(a.parts, b.parts),
 		required: slices.Concat(a.required, b.required),
@@ -66,7 +66,7 @@ func (s *schemaReader) andObjects(a, b *objectForm) objectForm {
 }
 
 // ownObject reads the keywords of objects.
-func (s *schemaReader) ownObject(n *node, f *form, wide bool) {
+func (s *formMaker) ownObject(n *node, f *form, wide bool) {
 	o := &f.objectForm
 	if p := s.partOf(n); p != nil {
 		if wide {
@@ -89,7 +89,7 @@ func (s *schemaReader) ownObject(n *node, f *form, wide bool) {
 }
 
 // partOf reads properties, patternProperties and additionalProperties; nil without them.
-func (s *schemaReader) partOf(n *node) *part {
+func (s *formMaker) partOf(n *node) *part {
 	if p, ok := s.parts[n]; ok {
 		return p
 	}
@@ -134,20 +134,6 @@ func (s *schemaReader) partOf(n *node) *part {
 	return p
 }
 
-// required reads the list of names; draft 3's flag, which stood at the property, is none.
-func (s *schemaReader) required(n *node) []string {
-	v, ok := n.has("required")
-	if !ok {
-		return nil
-	}
-	list, ok := v.([]any)
-	if !ok {
-		s.fail(n, "required", "want a list of names, in the schema of the object")
-		return nil
-	}
-	return s.strings(n, "required", list)
-}
-
 func (p *part) hasPatterns() bool { return len(p.patterns) > 0 }
 
 // of returns the goal of a member in properties.
@@ -174,7 +160,7 @@ func (p *part) goalsOf(name string) []goal {
 }
 
 // memberGoal joins the goals of an object's form for the value of a named member.
-func (s *schemaReader) memberGoal(o *objectForm, name string) goal {
+func (s *formMaker) memberGoal(o *objectForm, name string) goal {
 	var goals []goal
 	for _, p := range o.parts {
 		s.b.spend(2 + len(p.patterns)*(1+len(name)))
@@ -193,7 +179,7 @@ func (s *schemaReader) memberGoal(o *objectForm, name string) goal {
 	return s.both(goals...)
 }
 
-func (s *schemaReader) noObject(f *form) string {
+func (s *formMaker) noObject(f *form) string {
 	o := &f.objectForm
 	if o.most >= 0 && o.least > o.most {
 		return fmt.Sprintf("minProperties %d is more than maxProperties %d", o.least, o.most)
@@ -220,7 +206,7 @@ func (s *schemaReader) noObject(f *form) string {
 }
 
 // stringsOf is the language of the strings that pass a goal; nil while the goal's own forms are being made.
-func (s *schemaReader) stringsOf(g goal) *lang.Lang {
+func (s *formMaker) stringsOf(g goal) *lang.Lang {
 	f := s.known(g)
 	if f.strings != nil {
 		return f.strings
@@ -243,7 +229,7 @@ func (s *schemaReader) stringsOf(g goal) *lang.Lang {
 }
 
 // restOfObject adds what unevaluatedProperties says.
-func (s *schemaReader) restOfObject(f *form, of goal) {
+func (s *formMaker) restOfObject(f *form, of goal) {
 	p := &part{named: map[string]goal{}, rest: of, ends: true, looks: true}
 	for _, q := range f.parts {
 		if !q.looks {
@@ -266,7 +252,7 @@ func (s *schemaReader) restOfObject(f *form, of goal) {
 }
 
 // denyObject are the forms of objects that fail a keyword of a schema.
-func (s *schemaReader) denyObject(n *node) []*form {
+func (s *formMaker) denyObject(n *node) []*form {
 	var out []*form
 	object := func(change func(f *form)) {
 		f := only(anObject)
@@ -322,7 +308,7 @@ func (s *schemaReader) denyObject(n *node) []*form {
 }
 
 // othersOf are the names that a schema's properties and patterns leave.
-func (s *schemaReader) othersOf(p *part) *lang.Lang {
+func (s *formMaker) othersOf(p *part) *lang.Lang {
 	l := s.m.Not(s.m.Texts(p.order...))
 	for _, q := range p.patterns {
 		l = s.m.And(l, s.m.Not(q.names))

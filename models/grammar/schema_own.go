@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"foretoken/models/grammar/lang"
 	"foretoken/models/grammar/number"
@@ -18,7 +16,7 @@ var (
 )
 
 // own are the forms of the keywords that say something of a value by themselves.
-func (s *schemaReader) own(n *node, wide bool) []*form {
+func (s *formMaker) own(n *node, wide bool) []*form {
 	f := anything
 	s.ownKinds(n, &f)
 	s.ownNumber(n, &f)
@@ -40,7 +38,7 @@ func (s *schemaReader) own(n *node, wide bool) []*form {
 
 // withRequired is a form that asks for members too. It is the conjunction of the forms of each, so that alternatives
 // that ask for some of the same are told to be weaker or stronger.
-func (s *schemaReader) withRequired(f *form, names []string) *form {
+func (s *formMaker) withRequired(f *form, names []string) *form {
 	if len(names) == 0 {
 		return f
 	}
@@ -59,23 +57,7 @@ func (s *schemaReader) withRequired(f *form, names []string) *form {
 	return &g
 }
 
-// valuesOf reads const or enum.
-func (s *schemaReader) valuesOf(n *node, key string) ([]any, bool) {
-	v, ok := n.has(key)
-	switch {
-	case !ok:
-		return nil, false
-	case key == "const":
-		return []any{v}, true
-	}
-	all, ok := v.([]any)
-	if !ok || len(all) == 0 {
-		s.fail(n, key, "want a list of values")
-	}
-	return all, true
-}
-
-func (s *schemaReader) ownKinds(n *node, f *form) {
+func (s *formMaker) ownKinds(n *node, f *form) {
 	k, integer, ok := s.types(n)
 	if !ok {
 		return
@@ -86,47 +68,6 @@ func (s *schemaReader) ownKinds(n *node, f *form) {
 	}
 }
 
-// types reads type: the kinds, and whether numbers are to be integers.
-func (s *schemaReader) types(n *node) (k kinds, integer, ok bool) {
-	v, ok := n.has("type")
-	if !ok {
-		return 0, false, false
-	}
-	list, isList := v.([]any)
-	if !isList {
-		list = []any{v}
-	}
-	s.b.spend(len(list))
-	number := false
-	for _, e := range list {
-		name, _ := e.(string)
-		if kindNames[name] == 0 {
-			s.fail(n, "type", "%s is no type; want object, array, string, number, integer, boolean or null", brief(e))
-			return 0, false, true
-		}
-		k |= kindNames[name]
-		integer, number = integer || name == "integer", number || name == "number"
-	}
-	if len(list) == 0 {
-		s.fail(n, "type", "an empty list allows nothing; name a type")
-	}
-	return k, integer && !number, true
-}
-
-// decimal reads a number.
-func (s *schemaReader) decimal(n *node, key string, v any) (number.Decimal, bool) {
-	text, ok := v.(json.Number)
-	if !ok {
-		s.fail(n, key, "want a number, not %s", brief(v))
-		return number.Decimal{}, false
-	}
-	d, err := number.Parse(string(text))
-	if err != nil {
-		s.fail(n, key, "%s", err)
-	}
-	return d, err == nil
-}
-
 // bound is a bound of numbers: a keyword, and whether it is a lower one.
 type bound struct {
 	key   string
@@ -134,41 +75,7 @@ type bound struct {
 	value number.Bound
 }
 
-// bounds reads minimum, maximum and the exclusive ones, which are numbers, or draft 4's flags of the others.
-func (s *schemaReader) bounds(n *node) []bound {
-	var out []bound
-	for _, b := range []bound{{key: "minimum", lower: true}, {key: "maximum"}, {key: "exclusiveMinimum", lower: true},
-		{key: "exclusiveMaximum"}} {
-		v, ok := n.has(b.key)
-		if _, flag := v.(bool); !ok || flag && strings.HasPrefix(b.key, "exclusive") {
-			continue
-		}
-		d, ok := s.decimal(n, b.key, v)
-		if !ok {
-			return nil
-		}
-		b.value = number.Bound{Value: d, Open: strings.HasPrefix(b.key, "exclusive")}
-		if flag, _ := n.has("exclusiveM" + strings.TrimPrefix(b.key, "m")); flag == true {
-			b.value.Open = true
-		}
-		out = append(out, b)
-	}
-	return out
-}
-
-func (s *schemaReader) step(n *node) (number.Decimal, bool) {
-	v, ok := n.has("multipleOf")
-	if !ok {
-		return number.Decimal{}, false
-	}
-	d, ok := s.decimal(n, "multipleOf", v)
-	if ok && d.Cmp(number.Decimal{}) <= 0 {
-		s.fail(n, "multipleOf", "want a number above 0, not %s", brief(v))
-	}
-	return d, ok
-}
-
-func (s *schemaReader) ownNumber(n *node, f *form) {
+func (s *formMaker) ownNumber(n *node, f *form) {
 	for _, b := range s.bounds(n) {
 		set := number.Set{Least: &b.value}
 		if !b.lower {
@@ -181,7 +88,7 @@ func (s *schemaReader) ownNumber(n *node, f *form) {
 	}
 }
 
-func (s *schemaReader) ownString(n *node, f *form) {
+func (s *formMaker) ownString(n *node, f *form) {
 	f.short, f.long = s.count2(n, "minLength", "maxLength")
 	l, longest := s.format(n)
 	f.long = closer(f.long, longest)
@@ -202,91 +109,7 @@ func (s *schemaReader) ownString(n *node, f *form) {
 	}
 }
 
-func (s *schemaReader) textOf(n *node, key string) (string, bool) {
-	v, ok := n.has(key)
-	text, isText := v.(string)
-	if ok && !isText {
-		s.fail(n, key, "want a string, not %s", brief(v))
-	}
-	return text, ok && isText
-}
-
-// format is the language of a format and its bound of length; nil without one, or for a name that is an annotation.
-func (s *schemaReader) format(n *node) (*lang.Lang, int) {
-	text, ok := s.textOf(n, "format")
-	if !ok {
-		return nil, -1
-	}
-	l, longest, _ := s.m.Format(text)
-	return l, longest
-}
-
-// pattern is the language of an expression, which stands at a keyword, within another language and a bound of length;
-// nil where it is left unchecked. key tells apart what it is made within.
-func (s *schemaReader) pattern(n *node, at, text, key string, in *lang.Lang, longest int) *lang.Lang {
-	return s.cached(key+text, func() *lang.Lang {
-		l, err := s.m.PatternIn(in, longest, text)
-		if err != nil {
-			s.refuse(n, at, "pattern", "%s", err)
-		}
-		return l
-	})
-}
-
-// anywhere is the language of an expression by itself.
-func (s *schemaReader) anywhere(n *node, at, text string) *lang.Lang {
-	return s.pattern(n, at, text, "p", s.m.All(), -1)
-}
-
-// cached makes a language once.
-func (s *schemaReader) cached(key string, build func() *lang.Lang) *lang.Lang {
-	if l, ok := s.langs[key]; ok {
-		return l
-	}
-	l := build()
-	s.langs[key] = l
-	return l
-}
-
-// flag reads true or false.
-func (s *schemaReader) flag(n *node, key string) bool {
-	v, ok := n.has(key)
-	yes, isBool := v.(bool)
-	if ok && !isBool {
-		s.fail(n, key, "want true or false, not %s", brief(v))
-	}
-	return yes
-}
-
-// countOf reads a keyword that counts something; missing is its default. A whole number may be written as 2.0. No
-// answer is so long that an upper bound beyond maxOps says anything.
-func (s *schemaReader) countOf(n *node, key string, missing int) int {
-	v, ok := n.has(key)
-	if !ok {
-		return missing
-	}
-	text, _ := v.(json.Number)
-	d, err := number.Parse(string(text))
-	if err != nil || d.Cmp(number.Decimal{}) < 0 || !(number.Set{Multiples: []number.Decimal{one}}).Has(d) {
-		s.fail(n, key, "want a whole number from 0, not %s", brief(v))
-		return missing
-	}
-	switch c, ok := d.Int64(); {
-	case ok && c <= maxOps:
-		return int(c)
-	case strings.HasPrefix(key, "max"):
-		return -1
-	}
-	s.fail(n, key, "want a number from 0 to %d, not %s", maxOps, brief(v))
-	return missing
-}
-
-// count2 reads a lower and an upper bound; the upper may be missing.
-func (s *schemaReader) count2(n *node, least, most string) (int, int) {
-	return s.countOf(n, least, 0), s.countOf(n, most, -1)
-}
-
-func (s *schemaReader) ownArray(n *node, f *form, wide bool) {
+func (s *formMaker) ownArray(n *node, f *form, wide bool) {
 	f.few, f.many = s.count2(n, "minItems", "maxItems")
 	t, ok := s.tupleOf(n)
 	if ok {
@@ -307,7 +130,7 @@ func (s *schemaReader) ownArray(n *node, f *form, wide bool) {
 }
 
 // tupleOf reads items, prefixItems and additionalItems. A list under items was the prefix before 2020.
-func (s *schemaReader) tupleOf(n *node) (tuple, bool) {
+func (s *formMaker) tupleOf(n *node) (tuple, bool) {
 	var t tuple
 	items, hasItems := n.has("items")
 	first, _ := n.has("prefixItems")
@@ -333,7 +156,7 @@ func (s *schemaReader) tupleOf(n *node) (tuple, bool) {
 }
 
 // listed are the forms of some values.
-func (s *schemaReader) listed(values []any) []*form {
+func (s *formMaker) listed(values []any) []*form {
 	simple := only(0)
 	simple.numbers.Points = []number.Decimal{}
 	var texts []string
@@ -372,15 +195,6 @@ func (s *schemaReader) listed(values []any) []*form {
 	return out
 }
 
-// point is a number of enum or const.
-func (s *schemaReader) point(v json.Number) number.Decimal {
-	d, err := number.Parse(string(v))
-	if err != nil {
-		s.b.fail("%s%s", place(s.b.where), err)
-	}
-	return d
-}
-
 func truth(v bool) kinds {
 	if v {
 		return aTrue
@@ -388,40 +202,8 @@ func truth(v bool) kinds {
 	return aFalse
 }
 
-// composite is a schema that one list or object passes.
-func (s *schemaReader) composite(v any) *node {
-	constant := func(e any) any { return s.made(newNode().set("const", e)) }
-	out := newNode()
-	switch v := v.(type) {
-	case []any:
-		s.b.spend(32 * len(v))
-		size := json.Number(strconv.Itoa(len(v)))
-		all := make([]any, len(v))
-		for i, e := range v {
-			all[i] = constant(e)
-		}
-		out.set("type", "array").set("prefixItems", all).set("minItems", size).set("maxItems", size)
-	case *node:
-		s.b.spend(48 * len(v.keys))
-		props, names := newNode(), make([]any, len(v.keys))
-		for i, k := range v.keys {
-			props.set(k, constant(v.values[k]))
-			names[i] = k
-		}
-		out.set("type", "object").set("properties", props).set("required", names).set("additionalProperties", false)
-	}
-	return s.made(out)
-}
-
-// looksAtRest reports whether a schema has unevaluated…, which heeds the schemas next to it.
-func (s *schemaReader) looksAtRest(n *node) bool {
-	_, items := n.has("unevaluatedItems")
-	_, members := n.has("unevaluatedProperties")
-	return items || members
-}
-
 // rest is a form with what unevaluated… says of the items and members that no schema next to it looks at.
-func (s *schemaReader) rest(n *node, of *form) *form {
+func (s *formMaker) rest(n *node, of *form) *form {
 	f := *of
 	f.atoms = nil
 	if v, ok := n.has("unevaluatedItems"); ok {

@@ -150,10 +150,10 @@ func words(s string) []string { return strings.Fields(s) }
 
 // place gives a node, and those within it, their place in the text. named says that its members' names are no
 // keywords. Schemas under members that are no keywords have no names of their own, as the standard has it.
-func (s *schemaReader) place(n *node, named bool) {
-	n.id = s.count
-	if s.count++; named {
-		s.placeIn(n, named)
+func (r *keywordReader) place(n *node, named bool) {
+	n.id = r.count
+	if r.count++; named {
+		r.placeIn(n, named)
 		return
 	}
 	if name, ok := n.values["$schema"].(string); ok {
@@ -162,17 +162,17 @@ func (s *schemaReader) place(n *node, named bool) {
 		}
 	}
 	if !n.loose {
-		s.name(n)
+		r.name(n)
 	}
-	s.placeIn(n, named)
+	r.placeIn(n, named)
 }
 
-func (s *schemaReader) placeIn(n *node, named bool) {
+func (r *keywordReader) placeIn(n *node, named bool) {
 	within := func(v any, key string, named, loose bool) {
 		if child, ok := v.(*node); ok {
 			child.inherit(n, key)
 			child.loose = n.loose || loose
-			s.place(child, named)
+			r.place(child, named)
 		}
 	}
 	for _, key := range n.keys {
@@ -196,7 +196,7 @@ func (s *schemaReader) placeIn(n *node, named bool) {
 
 // name notes the names that a schema gives itself: an $id, which is the base of what it holds (2020-12, core, 8.2.1),
 // and anchors. In drafts up to 7 an $id that is a fragment is an anchor, and none counts next to a $ref.
-func (s *schemaReader) name(n *node) {
+func (r *keywordReader) name(n *node) {
 	old := n.dated && n.draft <= Draft7
 	id, _ := n.has("$id")
 	if older, ok := n.has("id"); ok && n.dated {
@@ -205,16 +205,16 @@ func (s *schemaReader) name(n *node) {
 	_, refers := n.values["$ref"]
 	if id, ok := id.(string); ok && !(old && refers) && id != "" {
 		if id[0] == '#' {
-			s.called(n, n.base+id)
+			r.called(n, n.base+id)
 		} else {
 			n.base = strings.TrimSuffix(resolve(n.base, id), "#")
-			s.called(n, n.base)
+			r.called(n, n.base)
 		}
 	}
 	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
 		if v, ok := n.has(key); ok {
 			if anchor, ok := v.(string); ok {
-				s.called(n, n.base+"#"+anchor)
+				r.called(n, n.base+"#"+anchor)
 			}
 		}
 	}
@@ -223,34 +223,34 @@ func (s *schemaReader) name(n *node) {
 // twice stands for schemas that have one name.
 var twice = newNode()
 
-func (s *schemaReader) called(n *node, uri string) {
-	if !s.b.spend(8 + len(uri)/8) {
+func (r *keywordReader) called(n *node, uri string) {
+	if !r.b.spend(8 + len(uri)/8) {
 		return
 	}
-	if _, ok := s.places[uri]; ok {
+	if _, ok := r.places[uri]; ok {
 		n = twice
 	}
-	s.places[uri] = n
+	r.places[uri] = n
 }
 
 var fromPointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 // find returns the schema that a reference of n names: true, false or a node.
-func (s *schemaReader) find(n *node, ref string) (any, bool) {
-	if !s.b.spend(8 + len(ref)) {
+func (r *keywordReader) find(n *node, ref string) (any, bool) {
+	if !r.b.spend(8 + len(ref)) {
 		return nil, false
 	}
 	uri, fragment, _ := strings.Cut(resolve(n.base, ref), "#")
-	schema, ok := s.places[uri]
+	schema, ok := r.places[uri]
 	if uri == "" && !ok {
-		schema, ok = s.root, true
+		schema, ok = r.root, true
 	}
 	if schema == twice {
-		s.fail(n, "$ref", "is the name of two schemas; give each another $id")
+		r.fail(n, "$ref", "is the name of two schemas; give each another $id")
 		return nil, false
 	}
 	if !ok {
-		s.fail(n, "$ref", "leads out of the schema, and nothing is fetched; put what it names under $defs")
+		r.fail(n, "$ref", "leads out of the schema, and nothing is fetched; put what it names under $defs")
 		return nil, false
 	}
 	fragment = decoded(fragment)
@@ -258,8 +258,8 @@ func (s *schemaReader) find(n *node, ref string) (any, bool) {
 		return schema, true
 	}
 	if fragment[0] != '/' {
-		if schema, ok = s.places[uri+"#"+fragment]; schema == twice {
-			s.fail(n, "$ref", "is the name of two schemas; give each another $anchor")
+		if schema, ok = r.places[uri+"#"+fragment]; schema == twice {
+			r.fail(n, "$ref", "is the name of two schemas; give each another $anchor")
 		}
 		return schema, ok
 	}
@@ -283,9 +283,9 @@ func (s *schemaReader) find(n *node, ref string) (any, bool) {
 }
 
 // written is a JSON value without blanks. The work counts.
-func (s *schemaReader) written(v any) string {
-	text := string(appendValue(nil, v, 16*s.b.budget.left))
-	s.b.spend(8 + len(text)/16)
+func (r *keywordReader) written(v any) string {
+	text := string(appendValue(nil, v, 16*r.b.budget.left))
+	r.b.spend(8 + len(text)/16)
 	return text
 }
 

@@ -9,6 +9,19 @@ import (
 	"foretoken/models/grammar/number"
 )
 
+// ruleWriter writes the rules of goals.
+type ruleWriter struct {
+	*formMaker
+	queue []goal              // whose rules are to be written
+	texts map[*lang.Lang]int  // rules of what follows the opening quote
+	runes map[string]sequence // of the characters of a class
+}
+
+func newRuleWriter(s *formMaker) *ruleWriter {
+	s.b.anonymous("schema") // so that no rule of a goal is 0
+	return &ruleWriter{formMaker: s, texts: map[*lang.Lang]int{}, runes: map[string]sequence{}}
+}
+
 // plainNumber is a number of the schema as numbers are written.
 func plainNumber[T ~string](text T) string {
 	d, err := number.Parse(string(text))
@@ -19,7 +32,7 @@ func plainNumber[T ~string](text T) string {
 }
 
 // write are the texts of the values that a form allows.
-func (s *schemaReader) write(f *form) []sequence {
+func (s *ruleWriter) write(f *form) []sequence {
 	b := s.b
 	if f.value != nil {
 		return []sequence{b.text(s.written(f.value))}
@@ -53,7 +66,7 @@ func (s *schemaReader) write(f *form) []sequence {
 	return out
 }
 
-func (s *schemaReader) writeNumber(f *form) sequence {
+func (s *ruleWriter) writeNumber(f *form) sequence {
 	n := f.numbers
 	if n.Least == nil && n.Most == nil && n.Points == nil && len(n.Except)+len(n.NotMultiples) == 0 {
 		if len(n.Multiples) == 0 {
@@ -88,87 +101,7 @@ func numbersKey(n *number.Set) string {
 	return key
 }
 
-// mostListed is the most strings of a language of which each is looked for in others.
-const mostListed = 64
-
-// joined is the language of the strings that are in all languages of a form, and a key for it.
-func (s *schemaReader) joined(f *form) (*lang.Lang, string) {
-	if len(f.langs) == 1 {
-		return f.langs[0], fmt.Sprint("j", s.nameOf(f.langs[0]))
-	}
-	key := []byte("j")
-	for _, l := range f.langs {
-		key = fmt.Append(key, s.nameOf(l), " ")
-	}
-	return s.cached(string(key), func() *lang.Lang {
-		for i, l := range f.langs {
-			if few, ok := l.List(mostListed); ok && s.b.spend(len(few)*len(f.langs)) {
-				others := slices.Delete(slices.Clone(f.langs), i, i+1)
-				few = slices.DeleteFunc(few, func(text string) bool {
-					lacks := func(l *lang.Lang) bool { return !l.Has(text) }
-					return slices.ContainsFunc(others, lacks) // bound: keywords
-				})
-				return s.m.Texts(few...)
-			}
-		}
-		l := s.m.All()
-		for _, other := range f.langs {
-			l = s.m.And(l, other)
-		}
-		return l
-	}), string(key)
-}
-
-// langOfForm is the language of the strings of a form.
-func (s *schemaReader) langOfForm(f *form) *lang.Lang {
-	l, key := s.joined(f)
-	return s.cached(fmt.Sprint(key, ":", f.short, ":", f.long), func() *lang.Lang {
-		return s.m.Length(l, f.short, f.long)
-	})
-}
-
-// counterOf counts the characters of the strings of a form; nil where it has none.
-func (s *schemaReader) counterOf(f *form) *counter {
-	l, key := s.joined(f)
-	if l.Empty() {
-		return nil
-	}
-	key = fmt.Sprint(key, ":", f.short, ":", f.long)
-	c, ok := s.counters[key]
-	if !ok {
-		if c = s.b.counterOf(l, f.short, f.long); c != nil && !c.live(0, 0) {
-			c = nil
-		}
-		s.counters[key] = c
-	}
-	return c
-}
-
-// nameOf is a number for a language.
-func (s *schemaReader) nameOf(l *lang.Lang) int32 {
-	n, ok := s.names[l]
-	if !ok {
-		n = int32(len(s.names) + 1)
-		s.names[l] = n
-	}
-	return n
-}
-
-func (s *schemaReader) cachedNot(l *lang.Lang) *lang.Lang {
-	return s.cached(fmt.Sprintf("n%d", s.nameOf(l)), func() *lang.Lang { return s.m.Not(l) })
-}
-
-func (s *schemaReader) noString(f *form) string {
-	if f.long >= 0 && f.short > f.long {
-		return fmt.Sprintf("minLength %d is more than maxLength %d", f.short, f.long)
-	}
-	if len(f.langs) > 0 && s.counterOf(f) == nil && s.b.err == nil {
-		return "no string passes its patterns, formats, lengths and list together"
-	}
-	return ""
-}
-
-func (s *schemaReader) writeString(f *form) sequence {
+func (s *ruleWriter) writeString(f *form) sequence {
 	b := s.b
 	switch {
 	case len(f.langs) > 0:
@@ -201,7 +134,7 @@ func (s *schemaReader) writeString(f *form) sequence {
 }
 
 // quotedLang are the strings of a language, in one spelling each.
-func (s *schemaReader) quotedLang(l *lang.Lang) sequence {
+func (s *ruleWriter) quotedLang(l *lang.Lang) sequence {
 	if l.Empty() {
 		return nil
 	}
@@ -210,7 +143,7 @@ func (s *schemaReader) quotedLang(l *lang.Lang) sequence {
 
 // lang matches the strings of a language, and what follows them: a rule a state, but for states that only one edge
 // leads to and one leaves.
-func (s *schemaReader) lang(l *lang.Lang, end sequence) sequence {
+func (s *ruleWriter) lang(l *lang.Lang, end sequence) sequence {
 	if l.Empty() || s.b.err != nil {
 		return nil
 	}
@@ -259,7 +192,7 @@ func (s *schemaReader) lang(l *lang.Lang, end sequence) sequence {
 }
 
 // edge matches one character of an edge, inside a JSON string or as it is.
-func (s *schemaReader) edge(e lang.Edge, inside bool) sequence {
+func (s *ruleWriter) edge(e lang.Edge, inside bool) sequence {
 	if len(e.Ranges) == 1 && e.Ranges[0].Lo == e.Ranges[0].Hi {
 		if text := string(e.Ranges[0].Lo); inside {
 			return s.b.text(escaped(text))
@@ -284,7 +217,7 @@ func (s *schemaReader) edge(e lang.Edge, inside bool) sequence {
 }
 
 // inString is one of some characters as JSON writes them in a string.
-func (s *schemaReader) inString(ranges []runeRange) sequence {
+func (s *ruleWriter) inString(ranges []runeRange) sequence {
 	special := []runeRange{{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}}
 	var each []sequence
 	for _, r := range ranges {
@@ -298,4 +231,49 @@ func (s *schemaReader) inString(ranges []runeRange) sequence {
 		each = append(each, s.b.class(plain...))
 	}
 	return s.b.either(each...)
+}
+
+// value matches the values that pass a goal.
+func (s *ruleWriter) value(g goal) sequence {
+	if len(g) == 0 {
+		return s.b.value()
+	}
+	return s.b.call(s.rule(g))
+}
+
+// rule is the rule of the values that pass a goal.
+func (s *ruleWriter) rule(g goal) int {
+	if len(g) == 0 {
+		return s.b.value()[0].rule
+	}
+	f := s.known(g)
+	if f.rule == 0 {
+		was := s.b.where
+		s.b.where = g[0].of.path()
+		f.rule = s.b.anonymous(s.b.where)
+		s.b.where = was
+		s.queue = append(s.queue, g)
+	}
+	return f.rule
+}
+
+// writeRules writes the rules of all goals. Each that it writes may ask for more.
+func (s *ruleWriter) writeRules() {
+	for ; len(s.queue) > 0 && s.b.err == nil; s.queue = s.queue[1:] {
+		s.writeRule(s.queue[0])
+	}
+}
+
+func (s *ruleWriter) writeRule(g goal) {
+	f := s.known(g)
+	s.b.where = s.b.rules[f.rule].home
+	each := []sequence{}
+	for _, form := range s.formsOfGoal(g) {
+		if s.b.err == nil {
+			each = append(each, s.write(form)...)
+		}
+	}
+	if s.b.err == nil {
+		s.b.define(f.rule, each...)
+	}
 }

@@ -11,7 +11,7 @@ import (
 // objectWriter makes the rules of an object: an automaton that goes through the named members in order, then takes
 // further ones. Its states are rules.
 type objectWriter struct {
-	s      *schemaReader
+	s      *ruleWriter
 	o      *objectForm
 	named  []slot
 	others []class
@@ -45,7 +45,7 @@ type spot struct {
 	met   uint32
 }
 
-func (s *schemaReader) writeObject(f *form) sequence {
+func (s *ruleWriter) writeObject(f *form) sequence {
 	b := s.b
 	o := &f.objectForm
 	w := &objectWriter{s: s, o: o, comma: b.sign(","), rules: map[spot]int{}}
@@ -194,7 +194,7 @@ type piece struct {
 }
 
 // split divides pieces by a language.
-func (s *schemaReader) split(all []piece, by *lang.Lang) []piece {
+func (s *formMaker) split(all []piece, by *lang.Lang) []piece {
 	var out []piece
 	for _, p := range all {
 		if _, done := p.matched[by]; done {
