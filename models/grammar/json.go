@@ -144,6 +144,9 @@ func oneLess(n int) int {
 	return n - 1
 }
 
+// Quoted returns a string as the grammars of schemas write it where they hold it to something.
+func Quoted(s string) string { return `"` + escaped(s) + `"` }
+
 // escaped is the text of a JSON string's inside, as short as it can be written.
 func escaped(s string) string {
 	const hex = "0123456789abcdef"

@@ -158,7 +158,7 @@ func (s *formMaker) few(g goal) ([]string, bool) {
 				return nil, false
 			}
 			for _, text := range all {
-				out = append(out, `"`+escaped(text)+`"`)
+				out = append(out, Quoted(text))
 			}
 		}
 	}

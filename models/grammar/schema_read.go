@@ -305,7 +305,7 @@ func appendValue(out []byte, v any, room int) []byte {
 	case json.Number:
 		out = append(out, plainNumber(v)...)
 	case string:
-		out = append(out, `"`+escaped(v)+`"`...)
+		out = append(out, Quoted(v)...)
 	case []any:
 		out = append(out, '[')
 		for i, e := range v {
