@@ -58,7 +58,7 @@ func RecordSelect(r *kernels.Recorder, s Selection) {
 		panic("tree: RecordSelect: K and Beams must be 1 to 64, Depth below MaxDepth")
 	}
 	params := kernels.Params(s.Beams, s.K, s.Depth, s.MaxDepth)
-	host := kernels.Host{Ref: selectRef, Entry: "select"}
+	host := kernels.Host{Ref: selectRef, Entry: "select_beams"}
 	r.Add(shaders.Source("select", selectAccess, host), [3]int{1, 1, 1}, params,
 		s.Samples, s.Scores, s.Ancestors, s.Slots, s.NextTokens, s.NextScores, s.NextAncestors, s.Out)
 }

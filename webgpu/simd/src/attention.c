@@ -6,7 +6,6 @@
 #include "reduce.h"
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
 
 enum {
   MOST_HEADS = 4,  // that share the loads of a key or value
@@ -198,7 +197,7 @@ static job job_of(const dispatch *d, u8 *scratch) {
 
 need attention_needs(const dispatch *d) {
   job g = job_of(d, 0);
-  return (need){(u32)(g.row + 1), (u64)PARAM(0) * g.c.heads * g.chunks};
+  return (need){(u32)(uintptr_t)(g.row + 1), (u64)PARAM(0) * g.c.heads * g.chunks};
 }
 
 // Writes the bytes from slot 0 to the slot of each position that row i attends to. Returns their number.

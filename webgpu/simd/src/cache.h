@@ -37,7 +37,7 @@ static inline void load_f16(const u8 *from, f32 *to, u32 dim) {
 // f32 of four integers. The empty instruction hides where they come from: clang 14 converts lanes one by one after an
 // extension from 16 bits.
 static inline v128_t to_f32x4(v128_t integers) {
-  __asm__("" : "+r"(integers));
+  HIDE(integers);
   return wasm_f32x4_convert_i32x4(integers);
 }
 

@@ -49,8 +49,8 @@ void divergence(const dispatch *d, const thread *t) {
       sum += sum_lanes(sums);
     }
     f32 share_of_most = (f32)(sum * 0.36067376022224085);  // over 4 ln 2
-    AT(f32, 6)[2 * row] = __builtin_sqrtf(share_of_most >= 0 ? min_f32(share_of_most, 1) : 0);
-    f32 z = finite(target[min_u32(draft_record[0], vocab - 1)]);
+    AT(f32, 6)[2 * row] = sqrt_f32(share_of_most >= 0 ? min_f32(share_of_most, 1) : 0);
+    f32 z = finite_f32(target[min_u32(draft_record[0], vocab - 1)]);
     AT(u32, 6)[2 * row + 1] = z >= p.floor && z > LOW;
   }
 }

@@ -107,7 +107,7 @@ static u32 top_p(weighed *w, const f32 *z, u32 n, const f32 *tops, u32 floor, f3
 static u32 argmax(const f32 *z, u32 n, const f32 *tops, f32 most) {
   u32 i = 0;
   while (i + 1 < segments(n) && tops[i] != most) i++;
-  for (i *= SEGMENT; i + 1 < n && finite(z[i]) != most;) i++;
+  for (i *= SEGMENT; i + 1 < n && finite_f32(z[i]) != most;) i++;
   return i;
 }
 
@@ -169,7 +169,7 @@ void filter(const dispatch *d, const thread *t) {
     out[1] = as_u32(inverse > 0 ? threshold : most);
     out[2] = as_u32(inverse > 0 ? most * inverse + log_sum : 0);
     out[3] = first;
-    out[4] = as_u32(expo((finite(z[min_u32(token, vocab - 1)]) - most) * scale) / (f32)sum);
+    out[4] = as_u32(expo((finite_f32(z[min_u32(token, vocab - 1)]) - most) * scale) / (f32)sum);
     out[5] = as_u32(max_f32(log_sum - (f32)(moment / sum), 0));
   }
 }

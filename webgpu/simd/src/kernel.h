@@ -4,7 +4,7 @@
 // threads. No operation here differs between processors: no fused multiply-add, no relaxed SIMD, no libm.
 #pragma once
 #include <stdint.h>
-#include <wasm_simd128.h>
+#include "simd.h"
 
 typedef int8_t i8;
 typedef int16_t i16;
@@ -64,8 +64,14 @@ static inline range share(const thread *t, u32 n, u32 step) {
   return (range){from < n ? from : n, to < n ? to : n};
 }
 
-static inline f32 as_f32(u32 bits) { return __builtin_bit_cast(f32, bits); }
-static inline u32 as_u32(f32 x) { return __builtin_bit_cast(u32, x); }
+typedef union {
+  u32 bits;
+  f32 number;
+} word;
+
+static inline f32 as_f32(u32 bits) { return (word){.bits = bits}.number; }
+static inline u32 as_u32(f32 x) { return (word){.number = x}.bits; }
+static inline f32 sqrt_f32(f32 x) { return wasm_f32x4_extract_lane(wasm_f32x4_sqrt(wasm_f32x4_splat(x)), 0); }
 static inline u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 static inline u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 

@@ -27,6 +27,6 @@ KERNEL(spread, any_parts)             // sample.RecordSpread
 
 KERNEL(gather, in_one)                // tree.RecordGather
 KERNEL(prune, in_one)                 // tree.RecordPrune
-KERNEL(select, in_one)                // tree.RecordSelect
+KERNEL(select_beams, in_one)          // tree.RecordSelect
 KERNEL(siblings, by_rows)             // tree.RecordSiblings
 KERNEL(verify, verify_needs)          // tree.RecordVerify

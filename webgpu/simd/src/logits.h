@@ -19,7 +19,7 @@ static inline f32 max_f32(f32 a, f32 b) { return a < b ? b : a; }
 static inline f32 min_f32(f32 a, f32 b) { return b < a ? b : a; }
 
 // Logits between ±LOW.
-static inline f32 finite(f32 z) { return max_f32(LOW, min_f32(-LOW, z)); }
+static inline f32 finite_f32(f32 z) { return max_f32(LOW, min_f32(-LOW, z)); }
 static inline v128_t finite4(v128_t z) {
   return wasm_f32x4_pmax(wasm_f32x4_splat(LOW), wasm_f32x4_pmin(wasm_f32x4_splat(-LOW), z));
 }
@@ -28,7 +28,7 @@ static inline v128_t finite4(v128_t z) {
 static inline v128_t logits4(const f32 *z, u32 i, u32 n) {
   if (i + 4 <= n) return finite4(wasm_v128_load(z + i));
   f32 some[4];
-  for (u32 j = 0; j < 4; j++) some[j] = i + j < n ? finite(z[i + j]) : -__builtin_inff();
+  for (u32 j = 0; j < 4; j++) some[j] = i + j < n ? finite_f32(z[i + j]) : -__builtin_inff();
   return wasm_v128_load(some);
 }
 

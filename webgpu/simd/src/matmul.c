@@ -168,7 +168,7 @@ static f32 factor_of(const f32 *x, u32 cols, u32 squares, f32 eps) {
   if (squares == 0) return 1;
   v128_t sum = wasm_f32x4_splat(0);
   for (u32 i = 0; i + 4 <= squares; i += 4) sum = wasm_f32x4_add(sum, wasm_v128_load(x + cols + i));
-  return 1 / __builtin_sqrtf(sum_lanes(sum) / (f32)cols + eps);
+  return 1 / sqrt_f32(sum_lanes(sum) / (f32)cols + eps);
 }
 
 // Quantises the rows of x, each in its tile.

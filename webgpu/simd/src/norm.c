@@ -11,7 +11,7 @@ void norm(const dispatch *d, const thread *t) {
   range r = share(t, rows, 1);
   for (u32 row = r.from; row < r.to; row++) {
     const f32 *in = x + (u64)row * dim;
-    f32 scale = 1 / __builtin_sqrtf(sum_squares(in, dim) / (f32)dim + eps);
+    f32 scale = 1 / sqrt_f32(sum_squares(in, dim) / (f32)dim + eps);
     for (u32 i = 0; i < dim; i++) out[(u64)row * dim + i] = in[i] * scale * weight[i];
   }
 }
@@ -25,7 +25,7 @@ void norm_heads(const dispatch *d, const thread *t) {
     u32 row = i / (heads + kv), head = i % (heads + kv);
     const f32 *weight = AT(f32, 1) + (head < heads ? 0 : dim);
     f32 *x = AT(f32, 2) + (row * (heads + 2 * kv) + head) * dim;
-    f32 scale = 1 / __builtin_sqrtf(sum_squares(x, dim) / (f32)dim + eps);
+    f32 scale = 1 / sqrt_f32(sum_squares(x, dim) / (f32)dim + eps);
     for (u32 k = 0; k < dim; k++) x[k] = x[k] * scale * weight[k];
   }
 }

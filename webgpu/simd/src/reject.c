@@ -51,7 +51,7 @@ void reject(const dispatch *d, const thread *t) {
     }
     distribution p = filtered(AT(f32, 1) + row * PARAM(2), target_record, inverse);
     distribution q = filtered(AT(f32, 2) + row * PARAM(3), draft_record, inverse);
-    f32 pz = finite(p.z[x]), qz = finite(q.z[x]), ratio = log_chance(&p, pz) - log_chance(&q, qz);
+    f32 pz = finite_f32(p.z[x]), qz = finite_f32(q.z[x]), ratio = log_chance(&p, pz) - log_chance(&q, qz);
     f64 u = uniform(row_key(draw, STREAM_ACCEPT, position), 0);
     if (pz >= p.floor && (qz < q.floor || ratio >= 0 || u < expo(ratio))) {
       out[0] = 1;

@@ -149,7 +149,7 @@ void pick(const dispatch *d, const thread *t) {
         continue;
       }
       out[4 + i] = id;
-      out[4 + k + i] = as_u32((by_temperature ? finite(in[id]) * inverse : b.score) - shift);
+      out[4 + k + i] = as_u32((by_temperature ? finite_f32(in[id]) * inverse : b.score) - shift);
       take_next(part, word, in + first, first, min_u32(seg, vocab - first), coupled, inverse, key);
     }
   }

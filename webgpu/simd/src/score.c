@@ -10,7 +10,7 @@ void score(const dispatch *d, const thread *t) {
   range rows = share(t, PARAM(0), 1);
   for (u32 row = rows.from; row < rows.to; row++) {
     const f32 *z = AT(f32, 1) + row * stride;
-    f32 most = most_of(z, vocab), next = finite(z[min_u32(AT(u32, 2)[row], vocab - 1)]);
+    f32 most = most_of(z, vocab), next = finite_f32(z[min_u32(AT(u32, 2)[row], vocab - 1)]);
     f32 log_sum = log_f32((f32)sum_exp(z, vocab, most));
     AT(f32, 3)[row] = __builtin_fabsf(most) > -LOW / 2 ? UNSCORED : next - most - log_sum;
   }

@@ -62,8 +62,8 @@ INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *const *x, u32 
   for (u32 i = 0; i < m; i++) {
     r.of[i] = dot_block(format, v[0], v[1], v[2], v[3], x[i], j);
     // Here, while the weights are in registers: clang moves sums to where they are needed.
-    __asm__ volatile("" : "+r"(r.of[i].first));
-    if (has_wholes(format)) __asm__ volatile("" : "+r"(r.of[i].second));
+    KEEP(r.of[i].first);
+    if (has_wholes(format)) KEEP(r.of[i].second);
   }
   return r;
 }
@@ -167,13 +167,13 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offset
     const i16 *at = x->x + (from + b) * 32 * m;
     const f32 *x_scale = x->scale + (from + b) * m;
     v128_t f[R][QUADS];
-    for (u32 part = 0; part <= halves; part++) {
+    UNROLL for (u32 part = 0; part <= halves; part++) {
       v128_t d[R][QUADS];
       u32 pairs = halves ? 8 : 16;
       for (u32 r = 0; r < R; r++)
         for (u32 p = 0; p < QUADS; p++) d[r][p] = wasm_i32x4_splat(0);
       const i16 *numbers = at + part * 16 * m, *weights = c->w[0] + b * 32 + part * 16;
-#pragma clang loop unroll(disable) // else clang loads all of x first, and engines run out of registers
+      NO_UNROLL  // else clang loads all of x first, and engines run out of registers
       for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
         v128_t v[QUADS];
         for (u32 p = 0; p < QUADS; p++) v[p] = wasm_v128_load(numbers + 8 * p);

@@ -117,7 +117,7 @@ static f32 number(f32 v) { return v != v ? as_f32(0xff7fffff) : v; }
 
 // The beams of the next level, by the sum of ln q along their paths; tree.RecordSelect. The candidates of each beam are
 // sorted, so that the best one of all is the first of some beam.
-void select(const dispatch *d, const thread *t) {
+void select_beams(const dispatch *d, const thread *t) {
   if (t->part) return;
   u32 beams = PARAM(0), k = PARAM(1), depth = PARAM(2), width = PARAM(3);
   const u32 *samples = AT(u32, 1), *ancestors = AT(u32, 3), *slots = AT(u32, 4);
