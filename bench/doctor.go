@@ -43,6 +43,8 @@ type DoctorReport struct {
 	Checks []KernelCheck `json:"checks"`
 	// Products are products with a matrix too large for caches.
 	Products []ProductSpeed `json:"products"`
+	// Memory is of the cpu device alone.
+	Memory *MemorySpeed `json:"memory,omitempty"`
 	// Choices are the kernels chosen for the models' matrices: model → class → choice.
 	Choices map[string]map[string]string `json:"choices"`
 	Costs   *CostReport                  `json:"costs"`
@@ -145,22 +147,30 @@ func Diagnose(ctx context.Context, s *foretoken.Session, o DoctorOptions) (*Doct
 	repeat := cmp.Or(o.Repeat, 5)
 	err := s.Exclusive(ctx, func(m foretoken.Models) error {
 		r.Adapter = DescribeAdapter(m.Device.Info())
-		checks := doctorChecks(m.Device.Info())
 		r.Checks, r.Products = nil, nil
-		for i := range len(checks) + len(timed) {
+		var parts []func()
+		for _, c := range doctorChecks(m.Device.Info()) {
+			parts = append(parts, func() { r.Checks = append(r.Checks, c.run(m.Device)) })
+		}
+		for _, f := range timed {
+			parts = append(parts, func() { r.Products = append(r.Products, timeProducts(m.Device, f, repeat)...) })
+		}
+		if r.Adapter.Backend == "cpu" {
+			parts = append(parts, func() {
+				r.Memory = timeMemory(m.Device, repeat)
+				_, r.Memory.Weights = m.Target.Work()
+			})
+		}
+		for i, run := range parts {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if i < len(checks) {
-				r.Checks = append(r.Checks, checks[i].run(m.Device))
-			} else {
-				r.Products = append(r.Products, timeProducts(m.Device, timed[i-len(checks)], repeat)...)
-			}
+			run()
 			if err := m.Device.Lost(); err != nil {
 				return err
 			}
 			if o.Progress != nil {
-				o.Progress(i+1, len(checks)+len(timed))
+				o.Progress(i+1, len(parts))
 			}
 		}
 		return nil
@@ -170,6 +180,9 @@ func Diagnose(ctx context.Context, s *foretoken.Session, o DoctorOptions) (*Doct
 	}
 	if r.Costs, err = MeasureCosts(ctx, s, CostOptions{Repeat: repeat, Progress: o.Progress}); err != nil {
 		return nil, err
+	}
+	if r.Memory != nil {
+		r.Memory.compare(r.Costs.Verify[0].MS)
 	}
 	r.Summary = r.summary()
 	return r, nil
@@ -205,6 +218,9 @@ func (r *DoctorReport) summary() []string {
 			line += fmt.Sprintf("  M=%d %.2f ms, %.1f GB/s, %.2f×", t.M, t.MS, t.GBs, t.Ratio)
 		}
 		lines = append(lines, line)
+	}
+	if r.Memory != nil {
+		lines = append(lines, r.Memory.line(a.Threads))
 	}
 	for _, model := range slices.Sorted(maps.Keys(r.Choices)) {
 		var chosen []string

@@ -26,7 +26,8 @@ func doctorCommand(c *console) *cobra.Command {
 		Short: "Check and measure a device, for comparison with others",
 		Long: "Compare the device's kernels with references that the processor computes in float64, time products\n" +
 			"with a large matrix for each family of kernels, and measure T(M), the time of the models' passes over\n" +
-			"M rows. The report names adapter, features, limits and the kernels chosen.\n\n" +
+			"M rows; of the cpu device also how fast one thread and all threads read memory. The report names\n" +
+			"adapter, features, limits and the kernels chosen.\n\n" +
 			"Nothing is sent anywhere. A wrong kernel ends with exit code 1.",
 		Example: `  foretoken doctor
   foretoken doctor --out report.json

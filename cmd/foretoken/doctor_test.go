@@ -42,6 +42,9 @@ func TestDoctor(t *testing.T) {
 	if len(r.Products) != 2 || r.Costs == nil || r.Costs.Verify[0].N != 1 {
 		t.Errorf("%d products, costs %+v", len(r.Products), r.Costs)
 	}
+	if m := r.Memory; m == nil || m.One <= 0 || m.All <= 0 || m.Weights <= 0 || m.Share <= 0 || m.Error != "" {
+		t.Errorf("memory %+v", m)
+	}
 	if got := strings.TrimSpace(o.out); got != strings.Join(r.Summary, "\n") ||
 		!strings.Contains(got, "wrong: 0") || !strings.Contains(got, "GB/s") || !strings.Contains(got, "T(1)") {
 		t.Errorf("printed %s", got)

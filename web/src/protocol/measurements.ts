@@ -217,6 +217,19 @@ export interface DoctorReport {
     rows: { m: number; ms: number; ratio: number; gb_s: number; gflop_s: number }[];
     error?: string;
   }[];
+  /**
+   * Of the cpu device: how fast one thread and all threads read memory that no cache holds, and the bytes of weights
+   * that the target's pass over one row reads, its speed and its share of all threads'.
+   */
+  memory?: {
+    bytes: number;
+    one_gb_s: number;
+    all_gb_s: number;
+    weights: number;
+    pass_gb_s: number;
+    share: number;
+    error?: string;
+  };
   /** The kernels chosen for the matrices of each model, by class. */
   choices: Record<string, Record<string, string>>;
   costs: CostReport;

@@ -30,3 +30,5 @@ KERNEL(prune, in_one)                 // tree.RecordPrune
 KERNEL(select_beams, in_one)          // tree.RecordSelect
 KERNEL(siblings, by_rows)             // tree.RecordSiblings
 KERNEL(verify, verify_needs)          // tree.RecordVerify
+
+KERNEL(stream, by_rows)               // stream.Record
