@@ -42,7 +42,7 @@ func (d *backend) writable(s *step) [][]byte {
 	for j, b := range s.Bindings {
 		if s.Kernel.Source.Bindings[j] == webgpu.ReadWrite {
 			held[j] = make([]byte, b.Size)
-			d.module.get(b.Buffer.Data+uint32(b.Offset), held[j])
+			d.module.get(b.Buffer.Data+address(b.Offset), held[j])
 		}
 	}
 	return held
@@ -50,6 +50,6 @@ func (d *backend) writable(s *step) [][]byte {
 
 func (d *backend) restore(s *step, held [][]byte) {
 	for j, b := range s.Bindings {
-		d.module.put(b.Buffer.Data+uint32(b.Offset), held[j])
+		d.module.put(b.Buffer.Data+address(b.Offset), held[j])
 	}
 }

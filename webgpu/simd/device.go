@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,39 +21,46 @@ var (
 	_ webgpu.Profiler = (*Device)(nil)
 )
 
-// module is an instance of the module and its memory. Addresses and sizes are in bytes.
+// module is the code of src and the memory that it computes in. Sizes are in bytes.
 type module interface {
-	// call calls an exported function and returns its result, 0 for none. A trap is an error.
-	call(name string, args ...uint32) (uint32, error)
-	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
-	// failed receives what ended it early, working an error or, when it works, nil.
-	start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error)
-	// grow makes the memory at least size bytes large.
-	grow(size int) error
+	// name says what runs the code.
+	name() string
+	// call calls one of the code's functions and returns its result, 0 for none. A trap is an error.
+	call(name string, args ...address) (uint32, error)
+	// start has a thread of its own call work(pool, part), in WebAssembly with a stack that ends at an address, until
+	// the pool ends. failed receives what ended it early, working an error or, when it works, nil.
+	start(pool address, part int, stack address, failed func(error)) (working <-chan error, err error)
+	// room is where the memory can have buffers.
+	room() span
+	// grow has the memory reach to an end.
+	grow(end int) error
 	// put and get copy to and from the memory.
-	put(at uint32, data []byte)
-	get(at uint32, dst []byte)
+	put(at address, data []byte)
+	get(at address, dst []byte)
 	// close frees all, after threads have left.
 	close()
 }
 
+// address is that of a byte as the module's code has it: the processor's, or an offset in WebAssembly's memory.
+type address = uint64
+
 type (
-	buffer  = registry.Buffer[uint32]
-	program = registry.Program[uint32, code, recorded]
-	shared  = registry.Device[uint32, code, recorded]
-	step    = registry.Step[uint32, code]
+	buffer  = registry.Buffer[address]
+	program = registry.Program[address, code, recorded]
+	shared  = registry.Device[address, code, recorded]
+	step    = registry.Step[address, code]
 )
 
 // code is a compiled kernel: its number in the module's table, or -1 for one that runs its reference; and where the
 // words of its specialisation stand.
 type code struct {
 	number int
-	words  uint32
+	words  address
 }
 
 // recorded is a program in the module's memory: the addresses of its dispatches, which follow them.
 type recorded struct {
-	at uint32
+	at address
 	// fallbacks are the dispatches that run their reference.
 	fallbacks []int
 }
@@ -63,17 +72,17 @@ type Device struct {
 	module    module
 	heap      heap
 	kernels   map[string]int // numbers by name
-	scratch   uint32
+	scratch   address
 	scratched int // bytes of scratch of a thread
 	fallbacks int // of the present run
 
-	pool    uint32 // its address
+	pool    address
 	threads int
 	starts  []<-chan error // of the threads that are starting
 	timeout time.Duration
 	parts   int                   // above 0: see Options
-	job     [7]uint32             // the present one's words
-	args    [1]uint32             // of the functions that run it: the pool's address
+	job     [9]uint32             // the present one: how the pool begins
+	args    [1]address            // of the functions that run it: the pool
 	failure atomic.Pointer[error] // why no more can run
 }
 
@@ -90,18 +99,25 @@ type Options struct {
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first.
 	// A run in which they write other bytes fails.
 	Parts int
+	// Form is one of Forms; "": the first.
+	Form string
 }
 
 // Open makes a device.
 func Open(o Options) (*Device, error) {
-	m, err := instantiate()
+	form := cmp.Or(o.Form, Forms()[0])
+	if !slices.Contains(Forms(), form) {
+		return nil, fmt.Errorf("simd: %w: form %q; this host has %s", webgpu.ErrUnavailable, form,
+			strings.Join(Forms(), ", "))
+	}
+	m, err := instantiate(form)
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
 	d := &Device{module: m, kernels: map[string]int{}}
 	d.life = host.NewLife((*backend)(d).replay)
-	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
-	if err := d.begin(); err != nil {
+	d.shared = registry.NewDevice("simd", limits(m), (*backend)(d))
+	if err := d.begin(form); err != nil {
 		m.close()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
@@ -114,33 +130,39 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// begin reads the table of kernels, and has the heap begin behind the module's own data.
-func (d *Device) begin() error {
+// begin reads the table of kernels, after it has the heap begin. The form of a kernel stands for it.
+func (d *Device) begin(form string) error {
+	d.heap = heap{room: d.module.room()}
+	text, err := (*backend)(d).alloc(longestName)
+	if err != nil {
+		return err
+	}
 	for i := 0; ; i++ {
-		at, err := d.module.call("kernel_name", uint32(i))
+		n, err := d.module.call("kernel_name", address(i), text)
 		if err != nil {
 			return err
 		}
-		if at == 0 {
+		if n == 0 {
 			break
 		}
-		name := make([]byte, longestName)
-		d.module.get(at, name)
-		name, _, _ = bytes.Cut(name, []byte{0})
-		d.kernels[string(name)] = i
+		name := make([]byte, n)
+		d.module.get(text, name)
+		of, own := strings.CutSuffix(string(name), "_"+form)
+		if _, ok := d.kernels[of]; own || !ok {
+			d.kernels[of] = i
+		}
 	}
-	base, err := d.module.call("heap_base")
-	d.heap.begin(int(base))
-	return err
+	d.heap.give(text)
+	return nil
 }
 
-// longestName is above the length of every kernel's name.
+// longestName is the length of the longest kernel's name or more.
 const longestName = 64
 
-// limits let a buffer have a gigabyte.
-func limits() webgpu.Limits {
-	l := webgpu.DefaultLimits()
-	l.MaxBindingSize, l.MaxBufferSize, l.MaxMemory, l.MaxStorageBuffers = 1<<30, 1<<30, most, 16
+// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits.
+func limits(m module) webgpu.Limits {
+	l, room := webgpu.DefaultLimits(), m.room()
+	l.MaxBindingSize, l.MaxBufferSize, l.MaxMemory, l.MaxStorageBuffers = 1<<30, 1<<30, room.end-room.at, 16
 	return l
 }
 
@@ -148,12 +170,12 @@ func limits() webgpu.Limits {
 func (d *Device) Info() webgpu.Info {
 	return webgpu.Info{
 		Backend:      "cpu",
-		Adapter:      "WebAssembly SIMD (" + engine() + ")",
+		Adapter:      d.module.name(),
 		Threads:      d.threads,
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),
 		Software:     true,
-		Limits:       limits(),
+		Limits:       limits(d.module),
 	}
 }
 
@@ -170,7 +192,7 @@ func (d *backend) Lost() error {
 func (d *backend) Late() error { return nil }
 
 // alloc takes zeroed memory.
-func (d *backend) alloc(size int) (uint32, error) {
+func (d *backend) alloc(size int) (address, error) {
 	at, end, err := d.heap.take(size)
 	if err != nil {
 		return 0, err
@@ -181,13 +203,13 @@ func (d *backend) alloc(size int) (uint32, error) {
 	}
 	// Memory that was never taken is zero, and pages that nothing writes cost nothing.
 	if used := min(size, d.heap.used-int(at)); used > 0 {
-		_, err = d.module.call("zero", at, uint32(used))
+		_, err = d.module.call("zero", at, address(used))
 	}
 	d.heap.used = max(d.heap.used, end)
 	return at, err
 }
 
-func (d *backend) MakeBuffer(_ string, size int, _ webgpu.Usage) (uint32, error) {
+func (d *backend) MakeBuffer(_ string, size int, _ webgpu.Usage) (address, error) {
 	return d.alloc(size)
 }
 
@@ -216,30 +238,34 @@ func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]code, []error) 
 	return made, failed
 }
 
-// MakeProgram writes a program: the address of each dispatch, then the dispatches as kernel.h declares them.
+// MakeProgram writes a program: the address of each dispatch, then the dispatches.
 func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
-	size := 4 * len(steps)
-	for _, s := range steps {
-		size += 4*6 + 8*len(s.Bindings)
+	dispatches := make([][]byte, len(steps))
+	size := 8 * len(steps)
+	for i, s := range steps {
+		bindings := make([]placed, len(s.Bindings))
+		for j, b := range s.Bindings {
+			bindings[j] = placed{b.Buffer.Data + address(b.Offset), b.Size}
+		}
+		dispatches[i] = dispatch(max(s.Kernel.Data.number, 0), s.Groups, s.Kernel.Data.words, bindings...)
+		size += len(dispatches[i])
 	}
-	at, err := d.alloc(max(size, 4))
+	at, err := d.alloc(max(size, 8))
 	if err != nil {
 		return recorded{}, err
 	}
 	r := recorded{at: at}
-	var list, words []byte
+	list, data := make([]address, len(steps)), make([]byte, 0, size)
+	next := at + address(8*len(steps))
 	for i, s := range steps {
-		list = appendWords(list, int(at)+4*len(steps)+len(words))
-		words = appendWords(words, max(s.Kernel.Data.number, 0), s.Groups[0], s.Groups[1], s.Groups[2],
-			int(s.Kernel.Data.words), len(s.Bindings))
-		for _, b := range s.Bindings {
-			words = appendWords(words, int(b.Buffer.Data)+b.Offset, b.Size)
-		}
+		list[i] = next
+		data = binary.LittleEndian.AppendUint64(data, next)
+		next += address(len(dispatches[i]))
 		if s.Kernel.Data.number < 0 {
 			r.fallbacks = append(r.fallbacks, i)
 		}
 	}
-	d.module.put(at, append(list, words...))
+	d.module.put(at, append(data, bytes.Join(dispatches, nil)...))
 	if err := d.reserve(steps, list); err != nil {
 		d.heap.give(at)
 		return recorded{}, err
@@ -247,14 +273,31 @@ func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
 	return r, nil
 }
 
+// placed is a binding: where it is, and its bytes.
+type placed struct {
+	at   address
+	size int
+}
+
+// dispatch returns a dispatch as kernel.h declares it.
+func dispatch(kernel int, groups [3]int, words address, bindings ...placed) []byte {
+	b := appendWords(nil, kernel, groups[0], groups[1], groups[2])
+	b = binary.LittleEndian.AppendUint64(b, words)
+	b = appendWords(b, len(bindings), 0)
+	for _, p := range bindings {
+		b = appendWords(binary.LittleEndian.AppendUint64(b, p.at), p.size, 0)
+	}
+	return b
+}
+
 // reserve makes the scratch large enough for the steps at the addresses in list.
-func (d *backend) reserve(steps []step, list []byte) error {
+func (d *backend) reserve(steps []step, list []address) error {
 	most := 0
 	for i, s := range steps {
 		if s.Kernel.Data.number < 0 {
 			continue
 		}
-		n, err := d.module.call("scratch_size", binary.LittleEndian.Uint32(list[4*i:]))
+		n, err := d.module.call("scratch_size", list[i])
 		if err != nil {
 			return err
 		}
@@ -285,7 +328,7 @@ func appendWords(b []byte, words ...int) []byte {
 func (d *backend) DropProgram(r recorded) { d.heap.give(r.at) }
 
 func (d *backend) PutBytes(b *buffer, offset int, data []byte) error {
-	d.module.put(b.Data+uint32(offset), data)
+	d.module.put(b.Data+address(offset), data)
 	return nil
 }
 
@@ -295,7 +338,7 @@ func (d *backend) Replay(
 	d.fallbacks = 0
 	wait, err := d.life.Run(run, func() {
 		for i, g := range reads {
-			d.module.get(from[i].Data+uint32(g.Offset), g.Dst)
+			d.module.get(from[i].Data+address(g.Offset), g.Dst)
 		}
 	})
 	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, err
@@ -336,14 +379,14 @@ func (d *backend) reference(p *program, i int) error {
 	views := make([]webgpu.Memory, len(s.Bindings))
 	for j, b := range s.Bindings {
 		views[j] = webgpu.NewMemory(b.Size)
-		d.module.get(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
+		d.module.get(b.Buffer.Data+address(b.Offset), views[j].Bytes())
 	}
 	if err := host.Reference(p.Label, i, s.Kernel.Source, s.Groups, views); err != nil {
 		return err
 	}
 	for j, b := range s.Bindings {
 		if s.Kernel.Source.Bindings[j] == webgpu.ReadWrite {
-			d.module.put(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
+			d.module.put(b.Buffer.Data+address(b.Offset), views[j].Bytes())
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -19,7 +20,25 @@ func open(t testing.TB) webgpu.Device {
 }
 
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(t *testing.T) webgpu.Device { return open(t) })
+	for _, form := range Forms() {
+		t.Run(form, func(t *testing.T) {
+			devicetest.Run(t, func(t *testing.T) webgpu.Device {
+				d, err := Open(Options{Form: form})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(d.Destroy)
+				return d
+			})
+		})
+	}
+}
+
+func TestUnknownForm(t *testing.T) {
+	_, err := Open(Options{Form: "new"})
+	if !errors.Is(err, webgpu.ErrUnavailable) || !strings.Contains(err.Error(), strings.Join(Forms(), ", ")) {
+		t.Fatalf("Open with a form that is none: %v", err)
+	}
 }
 
 // TestUnknownEntry shows that a kernel that the module lacks is refused by name.

@@ -20,22 +20,30 @@ import (
 // TestThreadThatDies takes a part of a dispatch, as a thread does, and never computes it. The job ends after the
 // time-out with an error, and so does every later one.
 func TestThreadThatDies(t *testing.T) {
+	for _, form := range Forms() {
+		t.Run(form, func(t *testing.T) { testThreadThatDies(t, form) })
+	}
+}
+
+func testThreadThatDies(t *testing.T, form string) {
 	const dispatches = 10_000
-	dev, err := Open(Options{Threads: 2, Timeout: 300 * time.Millisecond})
+	dev, err := Open(Options{Form: form, Threads: 2, Timeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dev.Destroy()
 	d := (*backend)(dev)
 	d.join()
-	nothing := place(t, d, make([]uint32, 8)...) // parameters of a kernel for no rows
-	adjust := place(t, d, uint32(d.kernels["adjust"]), 1, 1, 1, nothing, 0,
-		nothing, 32, nothing, 32, nothing, 32, nothing, 32)
+	nothing := placed{place(t, d, make([]uint32, 8)...), 32} // parameters of a kernel for no rows
+	adjust := placeDispatch(t, d, "adjust", 0, nothing, nothing, nothing, nothing)
 	p := &program{Label: "steps"}
 	kernel := &registry.Kernel[code]{Source: &webgpu.KernelSource{Name: "adjust"}}
 	p.Steps = slices.Repeat([]step{{Kernel: kernel}}, dispatches)
-	p.Data.at = place(t, d, slices.Repeat([]uint32{adjust}, dispatches)...)
-	open := (*uint32)(unsafe.Pointer(&d.module.(*instances).view(d.pool+4*poolOpen, 4)[0]))
+	p.Data.at = placeProgram(t, d, slices.Repeat([]address{adjust}, dispatches)...)
+	viewer := d.module.(interface {
+		view(at address, n int) []byte
+	})
+	open := (*uint32)(unsafe.Pointer(&viewer.view(d.pool+4*poolOpen, 4)[0]))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // a processor for each thread and for this
 	var ended atomic.Bool
 	var thief sync.WaitGroup

@@ -1,6 +1,6 @@
-// Package simd runs programs on the CPU, by a module of WebAssembly SIMD: the browser's engine runs it where Go is
-// WebAssembly itself, wazero runs it elsewhere, and both compute the same bits. src has the kernels in C, and
-// src/build.sh compiles them to kernels.wasm and threads.wasm.
+// Package simd runs programs on the CPU. Its kernels are C, in src, written with the vector instructions of
+// WebAssembly: cgo compiles them for this processor, and src/build.sh to modules for the browser's engine and, where
+// there is no cgo, for wazero. All compute the same bits.
 //
 // Buffers live in the module's memory. A run is one call for all dispatches of a program; a kernel without an Entry in
 // the module runs its Go reference instead, and Counters say how often.

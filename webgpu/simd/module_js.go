@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -10,15 +11,11 @@ import (
 )
 
 var (
-	//go:embed kernels.wasm
+	//go:embed plain.wasm
 	plainModule []byte
-	//go:embed threads.wasm
-	threadsModule []byte
 	//go:embed thread.js
 	threadScript string
 )
-
-func engine() string { return "browser" }
 
 // cores asks the browser: Go counts one processor in WebAssembly.
 func cores() int {
@@ -36,6 +33,7 @@ type instances struct {
 	exports   js.Value
 	functions map[string]js.Value
 	bytes     js.Value // a Uint8Array of the memory; made again when it grows
+	from      int      // where buffers may begin
 	size      int
 	shared    bool
 	script    js.Value // the URL of the threads' script; undefined before the first starts
@@ -49,12 +47,21 @@ type instances struct {
 // sizes are those of a memory to try, in pages: phones refuse the first.
 var sizes = []int{1<<16 - 1, 1 << 15, 1 << 14, 1 << 13}
 
-func instantiate() (m module, err error) {
+// unshared returns the module with a memory that is not shared: a flag of the import. Atomic instructions are valid in
+// both.
+func unshared(module []byte) []byte {
+	flags := bytes.Index(module, []byte("\x03env\x06memory\x02\x03")) + len("\x03env\x06memory\x02")
+	module = bytes.Clone(module)
+	module[flags] = 1 // a largest size, as before, and no more
+	return module
+}
+
+func instantiate(string) (m module, err error) {
 	defer caught(&err)
 	i := &instances{functions: map[string]js.Value{}}
 	binary := plainModule
-	if isolated := js.Global().Get("crossOriginIsolated"); isolated.Truthy() {
-		i.shared, binary = true, threadsModule
+	if i.shared = js.Global().Get("crossOriginIsolated").Truthy(); !i.shared {
+		binary = unshared(binary)
 	}
 	if i.memory, err = newMemory(i.shared); err != nil {
 		return nil, err
@@ -69,8 +76,16 @@ func instantiate() (m module, err error) {
 	}
 	i.exports = made.Get("exports")
 	i.refresh()
-	return i, nil
+	from, err := i.call("heap_base")
+	i.from = int(from)
+	return i, err
 }
+
+func (m *instances) name() string { return "WebAssembly SIMD (browser)" }
+func (m *instances) room() span   { return span{m.from, reach} }
+
+// Forms are the names of the modules that the browser can run, the best first.
+func Forms() []string { return []string{"plain"} }
 
 // newMemory makes the largest memory that the browser gives.
 func newMemory(shared bool) (js.Value, error) {
@@ -136,7 +151,7 @@ func (m *instances) refresh() {
 	m.size, m.parts = m.bytes.Length(), map[span]js.Value{}
 }
 
-func (m *instances) call(name string, args ...uint32) (result uint32, err error) {
+func (m *instances) call(name string, args ...address) (result uint32, err error) {
 	defer caught(&err)
 	f, ok := m.functions[name]
 	if !ok {
@@ -174,7 +189,7 @@ func trusted(address js.Value) (approved js.Value) {
 }
 
 // start starts a worker.
-func (m *instances) start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error) {
+func (m *instances) start(pool address, part int, stack address, failed func(error)) (working <-chan error, err error) {
 	if !m.shared {
 		return nil, errors.New("threads need a page that is cross-origin isolated")
 	}
@@ -213,23 +228,23 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 	worker.Set("onerror", onError)
 	m.workers, m.callbacks = append(m.workers, worker), append(m.callbacks, onMessage, onError)
 	worker.Call("postMessage", map[string]any{"module": m.module, "memory": m.memory, "pool": int(pool),
-		"part": int(part), "stack": int(stack), "failed": int(pool) + 4*poolFailed})
+		"part": part, "stack": int(stack), "failed": int(pool) + 4*poolFailed})
 	return first, nil
 }
 
-func (m *instances) grow(size int) (err error) {
-	if size <= m.size {
+func (m *instances) grow(end int) (err error) {
+	if end <= m.size {
 		return nil
 	}
 	from := m.size
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("the browser does not let the module's memory grow from %d to %d MB: %w", from>>20,
-				size>>20, err)
+				end>>20, err)
 		}
 	}()
 	defer caught(&err)
-	m.memory.Call("grow", (size-m.size+page-1)/page)
+	m.memory.Call("grow", (end-m.size+page-1)/page)
 	m.refresh()
 	return nil
 }
@@ -237,7 +252,7 @@ func (m *instances) grow(size int) (err error) {
 // mostParts bounds the views kept: programs come and go, and each has ranges of its own.
 const mostParts = 1024
 
-func (m *instances) part(at uint32, n int) js.Value {
+func (m *instances) part(at address, n int) js.Value {
 	s := span{int(at), int(at) + n}
 	v, ok := m.parts[s]
 	if !ok {
@@ -250,13 +265,13 @@ func (m *instances) part(at uint32, n int) js.Value {
 	return v
 }
 
-func (m *instances) put(at uint32, data []byte) {
+func (m *instances) put(at address, data []byte) {
 	if len(data) > 0 {
 		js.CopyBytesToJS(m.part(at, len(data)), data)
 	}
 }
 
-func (m *instances) get(at uint32, dst []byte) {
+func (m *instances) get(at address, dst []byte) {
 	if len(dst) > 0 {
 		js.CopyBytesToGo(dst, m.part(at, len(dst)))
 	}

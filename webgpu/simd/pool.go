@@ -7,14 +7,11 @@ import (
 	"foretoken/webgpu"
 )
 
-// page is the unit in which the module's memory grows, in bytes.
-const page = 1 << 16
-
 // The words of the pool that the host reads and writes: see pool.h.
 const (
-	poolRunning = 7
-	poolFailed  = 8
-	poolEnded   = 9
+	poolRunning = 9
+	poolFailed  = 10
+	poolEnded   = 11
 	poolWords   = 48
 )
 
@@ -39,7 +36,7 @@ func (d *backend) startThreads(threads int) error {
 		if err != nil {
 			return err
 		}
-		working, err := d.module.start(d.pool, uint32(d.threads), stack+stackSize, func(err error) {
+		working, err := d.module.start(d.pool, d.threads, stack+stackSize, func(err error) {
 			d.setWord(poolFailed, 1)
 			d.failure.CompareAndSwap(nil, &err)
 		})
@@ -74,12 +71,12 @@ func (d *backend) join() {
 }
 
 func (d *backend) setWord(i int, v uint32) {
-	d.module.put(d.pool+uint32(4*i), webgpu.U32Bytes([]uint32{v}))
+	d.module.put(d.pool+address(4*i), webgpu.U32Bytes([]uint32{v}))
 }
 
 func (d *backend) word(i int) uint32 {
 	v := []uint32{0}
-	d.module.get(d.pool+uint32(4*i), webgpu.U32Bytes(v))
+	d.module.get(d.pool+address(4*i), webgpu.U32Bytes(v))
 	return v[0]
 }
 
@@ -99,8 +96,8 @@ func (d *backend) enter(p *program, from, to int) error {
 
 // launch calls a function of the module that runs dispatches, each in at most so many parts.
 func (d *backend) launch(function string, p *program, from, to, parts int) error {
-	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched),
-		uint32(d.timeout / slice)}
+	d.job = [...]uint32{uint32(p.Data.at), uint32(p.Data.at >> 32), uint32(d.scratch), uint32(d.scratch >> 32),
+		uint32(from), uint32(to), uint32(parts), uint32(d.scratched), uint32(d.timeout / slice)}
 	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
 	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {

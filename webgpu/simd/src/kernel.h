@@ -17,10 +17,17 @@ typedef uint64_t u64;
 typedef float f32;
 typedef double f64;
 
+// A field that Go writes in 64 bits, wherever pointers are shorter.
+#define ADDRESS(type, name) \
+  union {                   \
+    type *name;             \
+    u64 name##_address;     \
+  }
+
 // A range of a buffer. Size is in bytes.
 typedef struct {
-  void *at;
-  u32 size;
+  ADDRESS(void, at);
+  u32 size, unused;
 } binding;
 
 // One launch of a kernel. words are those of its specialisation: see the Entry of a webgpu.KernelSource. Binding 0 of
@@ -28,8 +35,8 @@ typedef struct {
 typedef struct {
   u32 kernel;
   u32 groups[3];
-  const u32 *words;
-  u32 count;
+  ADDRESS(const u32, words);
+  u32 count, unused;
   binding b[];
 } dispatch;
 

@@ -19,14 +19,24 @@ static const kernel kernels[] = {
 };
 static const u32 count = sizeof kernels / sizeof *kernels;
 
+#ifdef __wasm__
 #define EXPORT(name) __attribute__((export_name(#name))) name
+#else
+#define EXPORT(name) foretoken_##name
+#endif
 
-// The name of a kernel by its number, or 0 past the last.
-const char *EXPORT(kernel_name)(u32 i) { return i < count ? kernels[i].name : 0; }
+// Writes the name of a kernel by its number. Returns its length, 0 past the last.
+u32 EXPORT(kernel_name)(u32 i, char *to) {
+  u32 n = 0;
+  for (const char *from = i < count ? kernels[i].name : ""; from[n]; n++) to[n] = from[n];
+  return n;
+}
 
+#ifdef __wasm__
 // Where buffers may begin.
 extern u8 __heap_base;
 u8 *EXPORT(heap_base)(void) { return &__heap_base; }
+#endif
 
 // The bytes of scratch that each thread needs for a dispatch.
 u32 EXPORT(scratch_size)(const dispatch *d) { return kernels[d->kernel].needs(d).scratch; }
@@ -42,7 +52,8 @@ void EXPORT(zero)(u32 *at, u32 size) {
 // Computes parts [part, end) of `parts` of dispatch i as thread `self`.
 static void run_parts(const pool *p, u32 i, u32 self, u32 part, u32 end, u32 parts, u32 first) {
   thread t = {part, end, parts, first, p->scratch + (u64)self * p->stride};
-  kernels[p->program[i]->kernel].run(p->program[i], &t);
+  const dispatch *d = p->program[i].at;
+  kernels[d->kernel].run(d, &t);
 }
 
 // Runs the job that Go wrote into the pool in this thread, the last parts of a dispatch first, in shrinking shares.
@@ -56,13 +67,12 @@ u32 EXPORT(run_alone)(pool *p) {
   return 1;
 }
 
-#ifdef __wasm_atomics__
 // Computes dispatches from i on as thread `self` while they are too small to share, then opens one, or ends the job.
 static void proceed(pool *p, u32 i, u32 self) {
   for (; i < p->to; i++) {
     if (GET(p->failed)) return;
     p->running = i;
-    const dispatch *d = p->program[i];
+    const dispatch *d = p->program[i].at;
     u64 parts = kernels[d->kernel].needs(d).parts;
     if (parts > 1) return open_parts(p, parts < p->most ? (u32)parts : p->most);
     run_parts(p, i, self, 0, 1, 1, 1);
@@ -102,4 +112,3 @@ u32 EXPORT(run)(pool *p) {
 
 // A thread's life: parts of every job, until the pool ends.
 void EXPORT(work)(pool *p, u32 self) { compute(p, self, 0); }
-#endif

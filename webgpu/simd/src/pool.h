@@ -1,18 +1,25 @@
-// The threads that share a run. Each is an instance of the module over one shared memory, with a stack of its own.
+// The threads that share a run: natively threads of the process, in WebAssembly instances of the module over one shared
+// memory, each with a stack of its own.
 //
 // A large dispatch has more parts than there are threads. Whoever is free takes a share of what is left, and shares
 // shrink. So nobody waits for a thread that sleeps, only for parts that were begun. Dispatches too small to share are
 // computed by the thread that ended the one before; the others wait for it.
 #pragma once
 #include "kernel.h"
+#include "wait.h"
+
+// A dispatch of a program.
+typedef struct {
+  ADDRESS(const dispatch, at);
+} listed;
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
   // The job: dispatches [from, to) of a program, in at most `most` parts each. stride is the bytes of a thread's
   // scratch, max_waits the waits of a tenth of a second before a thread counts as dead.
-  const dispatch *const *program;
+  ADDRESS(const listed, program);
+  ADDRESS(u8, scratch);
   u32 from, to, most;
-  u8 *scratch;
   u32 stride;
   u32 max_waits;
   u32 running;   // the dispatch that is open or computed by one thread, or `to`
@@ -25,7 +32,6 @@ typedef struct {
   _Alignas(64) u32 computed;  // parts of the open dispatch
 } pool;
 
-#ifdef __wasm_atomics__
 // OPEN is more than the parts of a dispatch. OVER in place of the parts left: the job has ended.
 enum { OPEN = 1024, OVER = OPEN - 1 };
 
@@ -42,18 +48,19 @@ static inline int same(u32 a, u32 b) { return a / OPEN == b / OPEN; }
 #define ADD(x, v) __atomic_add_fetch(&(x), v, __ATOMIC_SEQ_CST)
 #define SWAP(x, old, v) __atomic_compare_exchange_n(&(x), old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
-enum { spins = 150000 };  // some hundred microseconds: the host's time between two runs
 static const i64 slice = 100000000;  // nanoseconds
 
 // Waits until there is another opening than in `seen`: spins, then sleeps. 0: a thread failed, or does not answer. A
 // thread without a job waits without limit.
 static inline u32 await(pool *p, u32 seen, u32 limit) {
-  for (u32 i = 0; i < spins; i++)
+  for (u32 i = 0; i < SPINS; i++) {
     if (!same(GET(p->open), seen)) return 1;
+    relax();
+  }
   for (u32 waits = 0; same(GET(p->open), seen); waits++) {
     if (GET(p->failed) || GET(p->ended) || (limit && waits >= limit)) return 0;
     ADD(p->sleepers, 1);
-    __builtin_wasm_memory_atomic_wait32((int *)&p->open, (int)seen, slice);
+    sleep_while(&p->open, seen, slice);
     ADD(p->sleepers, -1);
   }
   return 1;
@@ -64,6 +71,5 @@ static inline void open_parts(pool *p, u32 parts) {
   p->parts = parts;
   SET(p->computed, 0);
   SET(p->open, (GET(p->open) / OPEN + 1) * OPEN + parts);
-  if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
+  if (GET(p->sleepers)) wake(&p->open);
 }
-#endif

@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
@@ -16,15 +15,11 @@ import (
 	"foretoken/webgpu"
 )
 
-//go:embed threads.wasm
-var threadsModule []byte
+//go:embed plain.wasm
+var plainModule []byte
 
 // memoryModule is (module (memory (export "memory") 2 65535 shared)): all instances of a device import it.
 var memoryModule = []byte("\x00asm\x01\x00\x00\x00\x05\x06\x01\x03\x02\xff\xff\x03\x07\x0a\x01\x06memory\x02\x00")
-
-func engine() string { return "wazero" }
-
-func cores() int { return runtime.GOMAXPROCS(0) } // less than there are, where a container has a limit
 
 // compilations holds the machine code of the modules for all devices of the process.
 var compilations = sync.OnceValue(wazero.NewCompilationCache)
@@ -36,11 +31,12 @@ type instances struct {
 	memory    api.Memory
 	main      api.Module
 	functions map[string]api.Function
-	stack     [8]uint64
+	stack     [8]uint64 // of a call's arguments and result
+	from      int       // where buffers may begin
 	threads   sync.WaitGroup
 }
 
-func instantiate() (m module, err error) {
+func newInstances() (m module, err error) {
 	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(reserve))
 	config := wazero.NewRuntimeConfig().WithCompilationCache(compilations()).
 		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesThreads)
@@ -58,41 +54,47 @@ func instantiate() (m module, err error) {
 		return nil, err
 	}
 	i.memory = env.ExportedMemory("memory")
-	if i.code, err = i.runtime.CompileModule(ctx, threadsModule); err != nil {
+	if i.code, err = i.runtime.CompileModule(ctx, plainModule); err != nil {
 		return nil, err
 	}
-	if i.main, err = i.another(); err == nil {
+	if i.main, err = i.another(); err != nil {
+		return nil, err
+	}
+	from, err := i.call("heap_base")
+	if err == nil {
+		i.from = int(from)
 		_, err = i.call("prefer_narrow") // wazero is slower with eight rows at once
 	}
 	return i, err
 }
 
+func (m *instances) name() string { return "WebAssembly SIMD (wazero)" }
+func (m *instances) room() span   { return span{m.from, reach} }
+
 func (m *instances) another() (api.Module, error) {
 	return m.runtime.InstantiateModule(context.Background(), m.code, wazero.NewModuleConfig().WithName(""))
 }
 
-func (m *instances) call(name string, args ...uint32) (uint32, error) {
+func (m *instances) call(name string, args ...address) (uint32, error) {
 	f, ok := m.functions[name]
 	if !ok {
 		f = m.main.ExportedFunction(name)
 		m.functions[name] = f
 	}
 	m.stack[0] = 0
-	for i, a := range args {
-		m.stack[i] = uint64(a)
-	}
+	copy(m.stack[:], args)
 	err := f.CallWithStack(context.Background(), m.stack[:])
 	return uint32(m.stack[0]), err
 }
 
-func (m *instances) start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error) {
+func (m *instances) start(pool address, part int, stack address, failed func(error)) (working <-chan error, err error) {
 	i, err := m.another()
 	if err != nil {
 		return nil, err
 	}
-	i.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(uint64(stack))
+	i.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(stack)
 	m.threads.Go(func() {
-		if _, err := i.ExportedFunction("work").Call(context.Background(), uint64(pool), uint64(part)); err != nil {
+		if _, err := i.ExportedFunction("work").Call(context.Background(), pool, uint64(part)); err != nil {
 			failed(err)
 		}
 	})
@@ -101,25 +103,25 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 	return started, nil
 }
 
-func (m *instances) grow(size int) error {
-	if have := int(m.memory.Size()); size > have {
-		if _, ok := m.memory.Grow(uint32((size - have + page - 1) / page)); !ok {
-			return fmt.Errorf("the module's memory does not grow from %d to %d MB", have>>20, size>>20)
+func (m *instances) grow(end int) error {
+	if have := int(m.memory.Size()); end > have {
+		if _, ok := m.memory.Grow(uint32((end - have + page - 1) / page)); !ok {
+			return fmt.Errorf("the module's memory does not grow from %d to %d MB", have>>20, end>>20)
 		}
 	}
 	return nil
 }
 
-func (m *instances) view(at uint32, n int) []byte {
-	view, ok := m.memory.Read(at, uint32(n))
+func (m *instances) view(at address, n int) []byte {
+	view, ok := m.memory.Read(uint32(at), uint32(n))
 	if !ok {
 		panic(fmt.Sprintf("simd: %d bytes at %d are outside the module's memory", n, at))
 	}
 	return view
 }
 
-func (m *instances) put(at uint32, data []byte) { copy(m.view(at, len(data)), data) }
-func (m *instances) get(at uint32, dst []byte)  { copy(dst, m.view(at, len(dst))) }
+func (m *instances) put(at address, data []byte) { copy(m.view(at, len(data)), data) }
+func (m *instances) get(at address, dst []byte)  { copy(dst, m.view(at, len(dst))) }
 
 // refused is a memory that the system did not give.
 type refused struct{}

@@ -1,0 +1,6 @@
+//go:build !js && !(cgo && (amd64 || arm64))
+
+package simd
+
+func nativeForms() []string            { return nil }
+func newNative(string) (module, error) { panic("simd: no native forms") }
