@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests need besides Go, Node and make: three browsers (WebKitGTK needs an X server, xvfb), Vulkan
-# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute) and clang 14 (to rebuild
-# the modules of the cpu device, which it built). As root on Debian or Ubuntu it uses apt; elsewhere it names what is
-# missing.
+# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute), clang 14 (to rebuild
+# the modules of the cpu device, which it built), and gcc and an emulator for arm64 (for its intrinsics). As root on
+# Debian or Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
 missing=""
 command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"
@@ -10,6 +10,8 @@ command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || 
 command -v WebKitWebDriver >/dev/null 2>&1 || missing="$missing webkit2gtk-driver"
 command -v Xvfb >/dev/null 2>&1 || missing="$missing xvfb"
 { command -v clang-14 && command -v wasm-ld-14; } >/dev/null 2>&1 || missing="$missing clang-14 lld-14"
+{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null 2>&1 ||
+  missing="$missing gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . ||
   missing="$missing mesa-vulkan-drivers"
 ldconfig -p 2>/dev/null | grep -q libvulkan.so.1 || missing="$missing libvulkan1"
