@@ -1,4 +1,4 @@
-//go:build !js && cgo
+//go:build cgo && (amd64 || darwin)
 
 package open
 

@@ -6,6 +6,7 @@ package src
 /*
 #cgo CFLAGS: -O3 -std=c11 -fvisibility=hidden
 #cgo amd64 CFLAGS: -msse4.1
+#cgo windows LDFLAGS: -lsynchronization
 #include "pool.h"
 
 u32 foretoken_kernel_name(u32, char *);

@@ -15,6 +15,12 @@ void sleep_while(u32 *word, u32 seen, i64 most) {
 }
 void wake(u32 *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0); }
 
+#elif defined(_WIN32)
+#include <windows.h>
+
+void sleep_while(u32 *word, u32 seen, i64 most) { WaitOnAddress(word, &seen, sizeof seen, (DWORD)(most / 1000000)); }
+void wake(u32 *word) { WakeByAddressAll(word); }
+
 #elif !defined(__wasm__)
 #include <pthread.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-// How a thread waits for a word to change: an instruction of WebAssembly, a system call of Linux, elsewhere a condition
-// that all words share.
+// How a thread waits for a word to change: an instruction of WebAssembly, a call of Linux or Windows, elsewhere a
+// condition that all words share.
 #pragma once
 #include "kernel.h"
 
