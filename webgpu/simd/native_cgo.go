@@ -3,6 +3,7 @@
 package simd
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ type native struct {
 
 func newNative(form string) (module, error) {
 	m := &native{form: form}
-	for m.size = largest; m.size >= smallest; m.size /= 2 {
+	for m.size = cmp.Or(physical(), unknown) / page * page; m.size >= smallest; m.size = m.size / 2 / page * page {
 		m.memory = reserve(0, uint64(m.size))
 		if m.bytes = m.memory.Reallocate(page); m.bytes != nil {
 			m.first = src.AddressOf(m.bytes)
@@ -53,8 +54,12 @@ func newNative(form string) (module, error) {
 		smallest>>20)
 }
 
-// The range of addresses has 64 GB where the system gives them, else less, but at least 1 GB.
-const largest, smallest = 64 << 30, 1 << 30
+// smallest is the least range of addresses to begin with. The largest is the machine's memory: a model beyond that is
+// refused with advice, where the system would end the program.
+const smallest = 1 << 30
+
+// unknown stands for the size of a memory that the system does not tell.
+const unknown = 64 << 30
 
 func (m *native) name() string { return "native code (" + strings.ToUpper(m.form) + ")" }
 func (m *native) room() span   { return span{m.first, m.first + m.size} }
