@@ -341,7 +341,10 @@ func (d *backend) Replay(
 			d.module.get(from[i].Data+address(g.Offset), g.Dst)
 		}
 	})
-	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, err
+	if err != nil { // the run may still count
+		return registry.Replayed{}, err
+	}
+	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
 }
 
 func (d *backend) replay(run []*program) error {
