@@ -70,12 +70,14 @@ check: web/node_modules/.package-lock.json
 native: testmodels
 	@FORETOKEN_REQUIRE_GPU=1 $(GOTEST) native -vet=off -timeout 60m ./...
 
-# What computes on a device, as WebAssembly in Chromium, on WebGPU. native and test-full test the packages that are the
-# same Go in every build.
+# What computes on a device, as WebAssembly in Chromium, on WebGPU; and the bits of the cpu device in other engines.
+# native and test-full test the packages that are the same Go in every build.
 BROWSER = ./webgpu/... ./models/llama/... ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
 	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
 		-exec "$(GOWASM)" $(BROWSER)
+	@for engine in firefox webkit; do GOOS=js GOARCH=wasm $(GOTEST) $$engine -vet=off -short -run '^TestBits$$' \
+		-exec "$(GOWASM) --browser=$$engine" ./webgpu/simd || exit 1; done
 
 # End to end: the built site, the dev server and Chromium.
 e2e: testmodels package
@@ -183,6 +185,8 @@ test-full: test
 		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... ./models/llama/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
+	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOARCH=arm64 $(GO) test -vet=off -short -timeout 60m -count=1 \
+		-run '^TestBits$$/neon' -exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" ./webgpu/simd
 	FORETOKEN_FULL=1 $(MAKE) e2e
 	FORETOKEN_FULL=1 node --test web/test/bundlers.mjs
 	$(MAKE) fuzz

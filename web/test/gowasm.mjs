@@ -8,7 +8,8 @@
 //
 //   --timeout=SECONDS   limit of a binary (3600)
 //   --console           also shows the browser's console
-//   --switch=SWITCH     one more switch for the browser
+//   --switch=SWITCH     one more switch for Chromium
+//   --browser=NAME      firefox or webkit, for tests without WebGPU; where it is not installed, nothing runs
 //
 // CHROMIUM is the browser to run (/usr/bin/chromium). FORETOKEN_* variables are passed on to the binary.
 import { execFileSync } from "node:child_process";
@@ -16,6 +17,7 @@ import { existsSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
+import { BROWSERS } from "./drivers.mjs";
 import { serve } from "./gowasm/server.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -46,6 +48,16 @@ function withoutOutputs(args) {
   });
 }
 
+/** Says what is missing, as tests in Go do, and returns the exit code. */
+function notRun(missing) {
+  if (process.env.FORETOKEN_REQUIRE_DATA === "1") {
+    console.log(`${missing} is missing, and FORETOKEN_REQUIRE_DATA=1 asks for it`);
+    return 1;
+  }
+  console.log(`NOT RUN: gowasm: ${missing} is missing`);
+  return 0;
+}
+
 /** Returns the environment of the binary; Go allows 8 KiB in total. */
 function environment() {
   const env = { TMPDIR: "/gotmp", HOME: "/gotmp", PWD: process.cwd() };
@@ -63,8 +75,6 @@ async function main(args) {
   const option = (name) => own.filter((a) => a.startsWith(`--${name}=`)).map((a) => a.slice(name.length + 3));
   const binary = args.splice(0, own.length + 1).at(-1);
   if (!binary) throw new Error("usage: node gowasm.mjs [options] TEST.wasm [arguments]");
-  const executablePath = process.env.CHROMIUM || "/usr/bin/chromium";
-  if (!existsSync(executablePath)) throw new Error(`no browser at ${executablePath}; set CHROMIUM to one`);
   const goroot = execFileSync("go", ["env", "GOROOT"], { encoding: "utf8" }).trim();
 
   let finish;
@@ -90,15 +100,18 @@ async function main(args) {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
     process.once(signal, () => fail(`stopped by ${signal}`));
 
-  let browser;
-  try {
-    browser = await chromium.launch({
+  let close;
+  async function openChromium() {
+    const executablePath = process.env.CHROMIUM || "/usr/bin/chromium";
+    if (!existsSync(executablePath)) throw new Error(`no browser at ${executablePath}; set CHROMIUM to one`);
+    const browser = await chromium.launch({
       executablePath,
       args: [...SWITCHES, ...option("switch")],
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,
     });
+    close = () => browser.close();
     browser.on("disconnected", () => fail("the browser ended"));
     const page = await browser.newPage();
     page.on("crash", () => fail("the page crashed"));
@@ -107,13 +120,25 @@ async function main(args) {
       page.on("console", (m) => console.error(`console ${m.type()}: ${m.text()}`));
     }
     await page.goto(server.url, { timeout: 0 }); // the timer above limits the run
+  }
+  async function openOther({ missing, start }) {
+    const lacks = missing();
+    if (lacks) return finish({ code: notRun(lacks) });
+    const browser = await start();
+    close = browser.stop;
+    await browser.go(server.url);
+  }
+
+  try {
+    const [name] = option("browser");
+    await (name ? openOther(BROWSERS[name]) : openChromium());
     const { code, why } = await finished;
     if (why) console.error(`gowasm: ${path.basename(binary)}: ${why}`);
     return code;
   } finally {
     clearTimeout(timer);
     // A browser that hangs must not keep the run from ending.
-    await Promise.race([browser?.close().catch(() => {}), new Promise((r) => setTimeout(r, 5000))]);
+    await Promise.race([close?.().catch(() => {}), new Promise((r) => setTimeout(r, 5000))]);
     server.close();
   }
 }
