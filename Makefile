@@ -6,15 +6,16 @@ ADDR ?= 127.0.0.1:8080
 TESTMODELS := $(CURDIR)/build/testmodels
 GOWASM = node $(CURDIR)/web/test/gowasm.mjs
 GOTEST = GO="$(GO)" node scripts/gotest.mjs
-# llama.cpp on the CPU and on Vulkan. The last of the packages stands for all.
-LLAMA = node-llama-cpp@3.14.2 @node-llama-cpp/linux-x64@3.14.2 @node-llama-cpp/linux-x64-vulkan@3.14.2
-LLAMA_INSTALLED = build/llama/node_modules/@node-llama-cpp/linux-x64-vulkan/package.json
+# llama.cpp on the CPU and on Vulkan.
+LLAMA_VERSION = 3.22.1
+LLAMA = $(addsuffix @$(LLAMA_VERSION),node-llama-cpp @node-llama-cpp/linux-x64 @node-llama-cpp/linux-x64-vulkan)
+LLAMA_INSTALLED = build/llama/$(LLAMA_VERSION)
 # Empty if ../shared is missing; the results that go test caches depend on the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
-	soak race audit sbom testmodels deps web screenshots recording bench-auto bench-first bench-visits bench-peers \
-	bench-native examples lighthouse gpu-audit clean
+	soak race audit sbom testmodels largemodels deps web screenshots recording bench-auto bench-first bench-visits \
+	bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -47,6 +48,11 @@ deps:
 
 testmodels: deps
 	@sh scripts/testmodels.sh $(SHARED) $(TESTMODELS)
+
+# Models of the size that people run, four gigabytes.
+largemodels: export ALL = 1
+largemodels: testmodels
+	@[ -f $(TESTMODELS)/x1b-q8_0.gguf ] || /usr/bin/python3 scripts/largemodels.py $(SHARED) $(TESTMODELS)
 
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -98,7 +104,8 @@ report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
 report: export MODELS = $(TESTMODELS)
 report: export ALL = 1
 report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json \
-		$(if $(filter gpu-llama peers-native schemas,$(REPORT)),$(LLAMA_INSTALLED))
+		$(if $(filter gpu-llama peers-native schemas,$(or $(REPORT),peers-native)),$(LLAMA_INSTALLED)) \
+		$(if $(filter peers-native,$(or $(REPORT),peers-native)),largemodels)
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports
@@ -226,19 +233,17 @@ web/quality/node_modules/.package-lock.json: web/quality/package.json web/qualit
 	cd web/quality && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Beside other engines in one Chromium; PEERS='--engines ours-1,wllama-1 --tokens 64' chooses, PEERS=--help lists.
+# Beside other engines: in Chromium, in Firefox and natively, on Linux. PEERS='--engines ours-1,wllama-1 --tokens 64'
+# chooses, PEERS=--help lists.
 bench-peers: export ALL = 1
-bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
-	node web/peers/bench.mjs $(PEERS)
-
-# Natively beside llama.cpp, on Linux: its packages bring binaries of each system.
-bench-native: testmodels $(LLAMA_INSTALLED)
+bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json $(LLAMA_INSTALLED)
 	$(GO) build -o build/foretoken ./cmd/foretoken
-	node web/peers/native.mjs $(NATIVE)
+	node web/peers/bench.mjs $(PEERS)
 
 $(LLAMA_INSTALLED):
 	npm install --prefix build/llama --no-save --omit=optional --ignore-scripts --no-audit --no-fund \
 		--loglevel=error $(LLAMA)
+	@touch $@
 
 web/peers/node_modules/.package-lock.json: web/peers/package.json web/peers/package-lock.json
 	cd web/peers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

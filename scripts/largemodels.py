@@ -1,4 +1,4 @@
-"""Makes models of the size that people run, three gigabytes in all: largemodels.py SHARED OUT
+"""Makes models of the size that people run, four gigabytes in all: largemodels.py SHARED OUT
 
 x1b-q8_0      stories260K, a third party's model, in the shape of Llama 3.2 1B: it writes the same text
 llama1b-q4_k  random weights in the shape of Llama 3.2 1B

@@ -146,6 +146,9 @@ const FAMILIES = [
   [/^(.+):rate$/, (model) => `${model}, tok/s`, (x) => (x < 10 ? fixed(2)(x) : fixed(0)(x))],
   [/^(.+):ratio$/, (model) => `${model}, of plain on one thread`, times],
   [/^(.+):first$/, (model) => `${model}, first token, ms`, fixed(0)],
+  [/^(.+):range$/, (model) => `${model}, tok/s (least – most)`, String],
+  [/^(.+):prompt$/, (model) => `${model}, prompt tok/s`, (x) => fixed(x < 10 ? 1 : 0)(x)],
+  [/^(.+):memory$/, (model) => `${model}, of what memory gives`, percent(0)],
   [/^(naga|tint|clamped|plain):(registers|waves|cycles)$/, (of, what) => `${TINT[of]}, ${what}`, fixed(0)],
   [/^(naga|tint|clamped|plain):code$/, (of) => `${TINT[of]}, bytes of code`, fixed(0)],
   [/^(naga|tint|clamped|plain):of_naga$/, (of) => `${TINT[of]}, cycles of naga's`, times],
@@ -195,11 +198,13 @@ export function setting(data) {
   const bench = data.rows && repeated(Math.max(...data.rows.map((r) => r.calls.n)), "repetition");
   const passes = first?.verify && `${first.length} tokens in the cache, medians of ${first.repeat} passes in turn`;
   const peers = data.models && `greedy, ${data.tokens} tokens, medians of ${repeated(data.repeat, "repetition")}`;
+  const gb = (of) => `${fixed(1)(data.memory[of])} GB/s`;
+  const memory = data.memory && `memory ${gb("one_gb_s")} by one thread, ${gb("all_gb_s")} by all`;
   const versions = Object.entries(data.versions ?? {}).filter(([name]) => name !== "Foretoken");
   const chromium = data.chromium && [`Chromium ${data.chromium}`, data.adapter].filter(Boolean).join(", ");
   const adapter = data.adapter?.backend && `${data.adapter.name}, ${data.adapter.driver}`;
   const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
-  const all = [first?.device, adapter, data.driver, pair, chromium, others, data.note, passes, bench, peers];
+  const all = [first?.device, adapter, data.driver, pair, chromium, others, data.note, passes, bench, peers, memory];
   return all.filter(Boolean).join("; ");
 }
 
@@ -290,18 +295,25 @@ function pairs({ pairs: all }) {
   );
 }
 
-/** `make bench-peers`: a row an engine, the models in columns. */
+/** `make bench-peers`: a row an engine, with its home where reports have several, the models in columns. */
 function peers({ models }) {
   const rows = new Map();
+  const several = new Set(models.flatMap(({ engines }) => engines.map((e) => e.home))).size > 1;
+  const tokens = (x) => fixed(x < 10 ? 2 : 0)(x);
   for (const { name, engines } of models) {
     const plain = engines.find((e) => e.name === "ours-1")?.decode_tok_s?.median;
     for (const e of engines) {
-      const row = rows.get(e.title) ?? {};
-      rows.set(e.title, row);
-      row[`${name}:rate`] = e.problem ? "does not run" : e.decode_tok_s?.median;
-      if (e.problem || !e.decode_tok_s) continue;
+      const title = several ? `${e.title}, ${e.home}` : e.title;
+      const row = rows.get(title) ?? {};
+      rows.set(title, row);
+      const { decode_tok_s: rate } = e;
+      row[`${name}:rate`] = row[`${name}:range`] = e.problem ? "does not run" : rate?.median;
+      if (e.problem || !rate) continue;
+      row[`${name}:range`] = `${tokens(rate.median)} (${tokens(rate.min)} – ${tokens(rate.max)})`;
       row[`${name}:first`] = e.ttft_ms?.median;
-      if (e.name !== "ours-1") row[`${name}:ratio`] = e.decode_tok_s.median / plain;
+      row[`${name}:prompt`] = e.prompt_tok_s;
+      row[`${name}:memory`] = e.of_memory;
+      if (e.name !== "ours-1") row[`${name}:ratio`] = rate.median / plain;
     }
   }
   return rows;

@@ -1,7 +1,7 @@
 /**
- * Compares our engine with others: a page each in one Chromium, with the same weights, prompt and adapter. Every engine
- * loads once and warms up; then this driver runs them in turn and times them from outside. The pages report only the
- * arrival of the first and the last token.
+ * Compares our engine with others: pages in Chromium and in Firefox, and programs, with the same weights and prompt.
+ * Every engine loads once and warms up; then this driver runs them in turn. Each is timed by the clock of its own
+ * process.
  */
 import { execFile } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -9,19 +9,22 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { chromium } from "playwright-core";
+import { ENGINES } from "./engines.mjs";
 import { exportONNX } from "./export-onnx.mjs";
+import { HOMES, inspect, memory } from "./homes.mjs";
+import { CONTEXT } from "./models.mjs";
 import { parseOptions, USAGE } from "./options.mjs";
 import { markdown, rows } from "./report.mjs";
 import { serve } from "./server.mjs";
 import { agreement, rates, summary } from "./stats.mjs";
-import { ENGINES } from "./engines.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const web = path.dirname(here);
 const root = path.dirname(web);
-const REFERENCE = ENGINES[0];
+
+/** Milliseconds for a model to load, and for an engine to read a long prompt. */
 const LOADING = 120_000;
+const READING = 290_000;
 
 const options = parseOptions(process.argv.slice(2));
 if (options.help) console.log(USAGE);
@@ -45,55 +48,35 @@ async function bench() {
       "install the engines first: npm ci --prefix web/peers",
     );
   for (const model of options.models)
-    for (const name of [model.target, model.draft])
-      await present(path.join(folders[`/${model.folder}/`], name), "make the test models first: make testmodels ALL=1");
+    for (const name of [model.target, model.draft].filter(Boolean))
+      await present(
+        path.join(folders[`/${model.folder}/`], name),
+        model.large ? "make largemodels" : "make the test models first: make testmodels ALL=1",
+      );
 
   const server = await serve(folders);
-  // Chromium on Linux uses Vulkan only with these flags.
-  const gpu =
-    options.adapter === "default"
-      ? ["--enable-features=Vulkan", "--ignore-gpu-blocklist"]
-      : [`--use-webgpu-adapter=${options.adapter}`];
-  const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-    args: [
-      "--no-sandbox",
-      "--enable-unsafe-webgpu",
-      ...gpu,
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-      "--no-first-run",
-      "--disable-background-timer-throttling",
-      "--disable-backgrounding-occluded-windows",
-      "--disable-renderer-backgrounding",
-    ],
-  });
+  const homes = {};
   try {
-    const report = { ...(await circumstances(browser, server)), models: [] };
-    for (const model of options.models) report.models.push(await measure(model, browser, server, folders, out));
+    for (const name of new Set(options.engines.map((e) => e.home))) {
+      const missing = HOMES[name].missing();
+      if (missing) throw new Error(`peers: ${name}: ${missing}`);
+      homes[name] = await HOMES[name].start({ server, adapter: options.adapter });
+    }
+    const report = { ...(await circumstances(homes)), models: [] };
+    for (const model of options.models) report.models.push(await measure(model, homes, folders, out));
     await fs.mkdir(out, { recursive: true });
     await fs.writeFile(path.join(out, "report.json"), JSON.stringify(report, null, 1));
     await fs.writeFile(path.join(out, "report.md"), markdown(report));
     if (options.json) await fs.writeFile(options.json, JSON.stringify(rows(report)));
     console.log(`\n${markdown(report)}`);
   } finally {
-    await browser.close();
+    for (const home of Object.values(homes)) await home.stop();
     await server.close();
   }
 }
 
-/** Describes the machine, the browser, the adapter that pages see, and the versions. */
-async function circumstances(browser, server) {
-  const page = await browser.newPage();
-  await page.goto(`${server.url}pages/blank.html`);
-  const adapter = await page.evaluate(async () => {
-    const { info, features } = (await navigator.gpu?.requestAdapter()) ?? {};
-    if (!info) return "none";
-    const name = [info.vendor, info.architecture, info.description].filter(Boolean).join(" ");
-    return [name, ...["shader-f16", "subgroups"].map((f) => `${features.has(f) ? "with" : "without"} ${f}`)].join(", ");
-  });
-  await page.close();
+/** Describes the machine and its memory, and the versions. */
+async function circumstances(homes) {
   const version = async (folder) => JSON.parse(await fs.readFile(path.join(folder, "package.json"), "utf8")).version;
   const commit = await promisify(execFile)("git", ["rev-parse", "--short", "HEAD"], {
     cwd: path.resolve(root, options.site),
@@ -102,6 +85,7 @@ async function circumstances(browser, server) {
     () => "",
   );
   const versions = { Foretoken: [await version(web), commit && `(${commit})`].filter(Boolean).join(" ") };
+  for (const home of Object.values(homes)) Object.assign(versions, home.versions);
   for (const engine of options.engines)
     if (engine.package) versions[engine.package] = await version(path.join(here, "node_modules", engine.package));
   const [cpu] = os.cpus();
@@ -109,9 +93,8 @@ async function circumstances(browser, server) {
   return {
     date: new Date().toISOString(),
     machine: `${os.cpus().length} × ${cpu.model.trim()}`,
-    chromium: browser.version(),
-    adapter,
     versions,
+    memory: homes.native && (await memory()),
     repeat,
     tokens,
     seconds,
@@ -119,12 +102,28 @@ async function circumstances(browser, server) {
   };
 }
 
+/** Whether an engine can run on a model. */
+function runs(engine, model) {
+  return !(model.native && HOMES[engine.home].browser) && !(engine.model === "pair" && !model.draft);
+}
+
+/**
+ * The engine that gives the reference output and the ids of the prompt: our plain decoding, in a page, which gives the
+ * texts of tokens too, if there is one.
+ */
+function referenceOf(engines, homes, model) {
+  const plain = (e) => e.page === "ours.html" && e.load.policy === "none" && homes[e.home] && runs(e, model);
+  return [...engines, ...ENGINES].find(plain) ?? engines.find((e) => !e.page);
+}
+
 /** Runs all engines on one model. An engine that fails has a `problem`. */
-async function measure(model, browser, server, folders, out) {
+async function measure(model, homes, folders, out) {
   const target = path.join(folders[`/${model.folder}/`], model.target);
-  const files = { target: `/${model.folder}/${model.target}` };
+  const url = (name) => name && `/${model.folder}/${name}`;
+  const files = { path: target, target: url(model.target), context: model.context ?? CONTEXT };
+  const engines = options.engines.filter((engine) => runs(engine, model));
   const unwritten = {}; // why weights cannot be exported
-  for (const kind of new Set(options.engines.map((e) => e.model).filter((kind) => kind.startsWith("onnx")))) {
+  for (const kind of new Set(engines.map((e) => e.model).filter((kind) => kind.startsWith("onnx")))) {
     files[kind] = `/onnx/${model.name}.${kind}`;
     try {
       files.config = await exportONNX(target, path.join(out, `${model.name}.${kind}`), {
@@ -135,44 +134,44 @@ async function measure(model, browser, server, folders, out) {
     }
   }
   const seats = [];
-  // Plain decoding gives the reference output and the ids of the prompt.
-  const engines = [REFERENCE, ...options.engines.filter((e) => e !== REFERENCE)];
-  const context = await browser.newContext();
+  const first = referenceOf(engines, homes, model);
+  if (!first) throw new Error(`peers: none of --engines runs on ${model.name}`);
   let reference;
-  for (const engine of engines) {
+  for (const engine of [first, ...engines.filter((e) => e !== first)]) {
     const { name, title } = engine;
-    const seat = { engine, runs: [], result: { name, title } };
+    const shown = `${model.name}: ${title}, ${HOMES[engine.home].name}`;
+    const seat = { engine, runs: [], result: { name, title, home: HOMES[engine.home].name } };
     try {
       if (unwritten[engine.model]) throw unwritten[engine.model];
       const started = performance.now();
-      await open(seat, context, server);
-      const draft = engine.model === "pair" ? `/${model.folder}/${model.draft}` : null;
+      seat.at = await homes[engine.home].open(engine);
+      const draft = engine.model === "pair" ? url(model.draft) : null;
       const loaded = await within(
         LOADING,
-        seat.page.evaluate((o) => peer.load(o), { ...files, onnx: files[engine.model], draft, load: engine.load }),
+        seat.at.load({ ...files, onnx: files[engine.model], draft, load: engine.load }),
       );
       seat.result.load_ms = performance.now() - started;
       seat.result.note = loaded.note;
       // Browsers compile what runs often while it runs: a large program is warm later than a small one.
       const warm = performance.now() + 1000 * options.warm;
       do {
-        const { output } = await decode(seat, model, reference);
+        const { output } = await decode(seat, model.prompt, reference);
         reference ??= { ids: output.ids, texts: output.texts, prompt_ids: output.prompt_ids };
       } while (performance.now() < warm);
-      console.log(`peers: ${model.name}: ${title}: loaded in ${(seat.result.load_ms / 1000).toFixed(1)} s`);
+      console.log(`peers: ${shown}: loaded in ${(seat.result.load_ms / 1000).toFixed(1)} s`);
     } catch (cause) {
-      if (engine === REFERENCE) throw cause;
+      if (engine === first) throw cause;
       seat.result.problem = problem(cause);
-      console.log(`peers: ${model.name}: ${title}: ${seat.result.problem}`);
-      await seat.page?.close();
+      console.log(`peers: ${shown}: ${seat.result.problem}`);
+      await seat.at?.close();
     }
     seats.push(seat);
   }
-  const timed = seats.filter((s) => !s.result.problem && options.engines.includes(s.engine));
+  const timed = seats.filter((s) => !s.result.problem && engines.includes(s.engine));
   for (let i = 0; i < options.repeat; i++) {
     for (const seat of timed.filter((s) => !s.result.problem)) {
       try {
-        const { times, output } = await decode(seat, model, reference);
+        const { times, output } = await decode(seat, model.prompt, reference);
         seat.runs.push(times);
         seat.result.agreement = worse(seat.result.agreement, agreement(reference, output));
         seat.result.last = { ...output, texts: undefined, prompt_ids: undefined };
@@ -181,64 +180,52 @@ async function measure(model, browser, server, folders, out) {
       }
     }
   }
-  await context.close();
   for (const seat of timed) Object.assign(seat.result, summary(seat.runs), { runs: seat.runs });
+  const readers = model.long ? timed.filter((s) => !s.result.problem && options.long.includes(s.engine)) : [];
+  for (const seat of readers) await read(seat, model);
+  for (const seat of seats) if (!seat.result.problem) await seat.at.close();
   return {
     name: model.name,
     prompt: model.prompt,
     prompt_tokens: reference.prompt_ids.length,
+    weights: homes.native && (await weightsOf(target)),
     reference,
-    engines: seats.filter((s) => options.engines.includes(s.engine)).map((s) => s.result),
+    engines: engines.map((engine) => seats.find((s) => s.engine === engine).result),
   };
 }
 
-/** Opens an engine's page; it calls `seat.first` with its first tokens. */
-async function open(seat, context, server) {
-  const { engine } = seat;
-  const page = (seat.page = await context.newPage());
-  await page.exposeFunction("reportFirst", (tokens) => seat.first(tokens));
-  await page.addInitScript(() => {
-    globalThis.first = (tokens) => {
-      globalThis.firstAt = performance.now();
-      reportFirst(tokens);
-    };
-  });
-  page.on("console", (message) => {
-    if (message.type() === "error") console.error(`peers: ${engine.name}: ${message.text()}`);
-  });
-  await page.goto(`${server.url}pages/${engine.page}`);
-  await page.waitForFunction(() => globalThis.peer);
-  return seat;
+/** Times the model's long prompt once. */
+async function read(seat, model) {
+  try {
+    const request = { prompt: model.long, warm: model.prompt, tokens: 2, seconds: 1 };
+    const { times, output } = await within(READING, seat.at.decode(request));
+    const tokens = output.prompt_ids?.length ?? output.usage?.prompt_tokens;
+    seat.result.read = { tokens, ttft_ms: rates({ ...times, tokens: output.tokens }).ttft_ms };
+  } catch (cause) {
+    seat.result.read = { problem: problem(cause) };
+  }
 }
 
-/** Brings an engine's page to the front, and times one decode. */
-async function decode(seat, model, reference) {
+/** Bytes of weights that a token reads: of an embedding that is not the output's matrix too, a row. */
+async function weightsOf(file) {
+  const { data_bytes, tensors } = await inspect(file);
+  const of = (name) => tensors.find((tensor) => tensor.name === name);
+  return data_bytes - (of("output.weight") ? of("token_embd.weight").bytes : 0);
+}
+
+/** Has an engine decode once. */
+async function decode(seat, prompt, reference) {
   const { tokens, seconds } = options;
-  await seat.page.bringToFront();
-  let first = null;
-  let firstTokens = 0;
-  seat.first = (n) => {
-    first ??= performance.now();
-    firstTokens ||= n;
-  };
-  const request = { prompt: model.prompt, prompt_ids: reference?.prompt_ids, tokens, seconds };
-  const asked = performance.now();
-  const decoding = seat.page.evaluate(
-    async (o) => ({ output: await peer.decode(o), sinceFirst: performance.now() - firstAt }),
-    request,
-  );
-  const { output, sinceFirst } = await within(1000 * seconds + LOADING, decoding);
-  const end = performance.now();
-  if (first === null) throw new Error("returned no token");
-  return {
-    output,
-    times: { ...rates({ asked, first, end, sinceFirst, tokens: output.tokens, firstTokens }), tokens: output.tokens },
-  };
+  const request = { prompt, prompt_ids: reference?.prompt_ids, tokens, seconds };
+  const { times, output } = await within(1000 * seconds + LOADING, seat.at.decode(request));
+  if (times.first === null) throw new Error("returned no token");
+  return { output, times: { ...rates({ ...times, tokens: output.tokens }), tokens: output.tokens } };
 }
 
 /** Returns the more informative of two comparisons: a difference before agreement, then the earlier or shorter one. */
 function worse(a, b) {
-  if (!a || (a.at < 0 && b.at >= 0)) return b;
+  if (!a || !b) return a ?? b;
+  if (a.at < 0 && b.at >= 0) return b;
   if (b.at < 0) return a.at >= 0 || a.tokens <= b.tokens ? a : b;
   return a.at <= b.at ? a : b;
 }

@@ -1,13 +1,14 @@
 /**
- * The engines: the page of each, its load options, and the package whose version the report names. `model` selects the
- * files: the GGUF file ("gguf"), the GGUF files of target and draft ("pair"), or the exported weights ("onnx", or
- * "onnx-f32" with all weights as float32, because onnxruntime's CPU multiplies 8-bit weights more slowly). The first
- * is what the others are compared with.
+ * The engines: the home of each (homes.mjs), its page there, its load options, and the package whose version the
+ * report names. `model` selects the files: the GGUF file ("gguf"), the GGUF files of target and draft ("pair"), or the
+ * exported weights ("onnx", or "onnx-f32" with all weights as float32, because onnxruntime's CPU multiplies 8-bit
+ * weights more slowly).
  */
 export const ENGINES = [
   {
     name: "ours-1",
     title: "Foretoken, CPU, 1 thread",
+    home: "chromium",
     page: "ours.html",
     model: "gguf",
     load: { device: "cpu", threads: 1, policy: "none" },
@@ -15,6 +16,7 @@ export const ENGINES = [
   {
     name: "ours-n",
     title: "Foretoken, CPU, all threads",
+    home: "chromium",
     page: "ours.html",
     model: "gguf",
     load: { device: "cpu", policy: "none" },
@@ -22,6 +24,7 @@ export const ENGINES = [
   {
     name: "ours-auto-1",
     title: "Foretoken, CPU, 1 thread, auto",
+    home: "chromium",
     page: "ours.html",
     model: "pair",
     load: { device: "cpu", threads: 1, policy: "auto" },
@@ -29,6 +32,7 @@ export const ENGINES = [
   {
     name: "ours-auto-n",
     title: "Foretoken, CPU, all threads, auto",
+    home: "chromium",
     page: "ours.html",
     model: "pair",
     load: { device: "cpu", policy: "auto" },
@@ -36,6 +40,7 @@ export const ENGINES = [
   {
     name: "ours-webgpu",
     title: "Foretoken, WebGPU",
+    home: "chromium",
     page: "ours.html",
     model: "gguf",
     load: { device: "webgpu", policy: "none" },
@@ -43,6 +48,7 @@ export const ENGINES = [
   {
     name: "ours-webgpu-auto",
     title: "Foretoken, WebGPU, auto",
+    home: "chromium",
     page: "ours.html",
     model: "pair",
     load: { device: "webgpu", policy: "auto" },
@@ -51,6 +57,7 @@ export const ENGINES = [
     name: "wllama-1",
     title: "wllama, CPU, 1 thread",
     package: "@wllama/wllama",
+    home: "chromium",
     page: "wllama.html",
     model: "gguf",
     load: { threads: 1 },
@@ -59,6 +66,7 @@ export const ENGINES = [
     name: "wllama-n",
     title: "wllama, CPU, all threads",
     package: "@wllama/wllama",
+    home: "chromium",
     page: "wllama.html",
     model: "gguf",
     load: { threads: 0 },
@@ -67,6 +75,7 @@ export const ENGINES = [
     name: "wllama-draft",
     title: "wllama, CPU, 1 thread, with a draft",
     package: "@wllama/wllama",
+    home: "chromium",
     page: "wllama.html",
     model: "pair",
     load: { threads: 1 },
@@ -75,6 +84,7 @@ export const ENGINES = [
     name: "wllama-webgpu",
     title: "wllama, WebGPU",
     package: "@wllama/wllama",
+    home: "chromium",
     page: "wllama.html",
     model: "gguf",
     load: { threads: 0, webgpu: true },
@@ -83,6 +93,7 @@ export const ENGINES = [
     name: "ort-webgpu",
     title: "onnxruntime-web, WebGPU",
     package: "onnxruntime-web",
+    home: "chromium",
     page: "onnx.html",
     model: "onnx",
     load: { provider: "webgpu" },
@@ -91,6 +102,7 @@ export const ENGINES = [
     name: "ort-wasm-1",
     title: "onnxruntime-web, CPU, 1 thread",
     package: "onnxruntime-web",
+    home: "chromium",
     page: "onnx.html",
     model: "onnx-f32",
     load: { provider: "wasm", threads: 1 },
@@ -99,8 +111,53 @@ export const ENGINES = [
     name: "ort-wasm-n",
     title: "onnxruntime-web, CPU, all threads",
     package: "onnxruntime-web",
+    home: "chromium",
     page: "onnx.html",
     model: "onnx-f32",
     load: { provider: "wasm", threads: 0 },
+  },
+  {
+    name: "firefox-1",
+    title: "Foretoken, CPU, 1 thread",
+    home: "firefox",
+    page: "ours.html",
+    model: "gguf",
+    load: { device: "cpu", threads: 1, policy: "none" },
+  },
+  {
+    name: "firefox-n",
+    title: "Foretoken, CPU, all threads",
+    home: "firefox",
+    page: "ours.html",
+    model: "gguf",
+    load: { device: "cpu", policy: "none" },
+  },
+  {
+    name: "native-1",
+    title: "Foretoken, CPU, 1 thread",
+    home: "native",
+    model: "gguf",
+    load: { threads: 1 },
+  },
+  {
+    name: "native-n",
+    title: "Foretoken, CPU, all threads",
+    home: "native",
+    model: "gguf",
+    load: { threads: 0 },
+  },
+  {
+    name: "llama-1",
+    title: "llama.cpp, CPU, 1 thread",
+    home: "llama",
+    model: "gguf",
+    load: { threads: 1 },
+  },
+  {
+    name: "llama-n",
+    title: "llama.cpp, CPU, all threads",
+    home: "llama",
+    model: "gguf",
+    load: { threads: 0 },
   },
 ];

@@ -5,7 +5,8 @@ import { MODELS } from "./models.mjs";
 
 export const USAGE = `usage: bench.mjs [options]
   --engines LIST   of ${ENGINES.map((e) => e.name).join(", ")} (all)
-  --models LIST    of ${MODELS.map((m) => m.name).join(", ")} (all)
+  --models LIST    of ${MODELS.map((m) => m.name).join(", ")} (all but the large ones)
+  --long LIST      engines that read a model's long prompt once, of those that run (none)
   --repeat N       timed repetitions, the engines in turn (3)
   --tokens N       tokens a repetition (64)
   --seconds N      end a repetition after so long and count what came (6)
@@ -22,7 +23,8 @@ export function parseOptions(args) {
     args,
     options: {
       engines: { type: "string", default: ENGINES.map((e) => e.name).join(",") },
-      models: { type: "string", default: MODELS.map((m) => m.name).join(",") },
+      models: { type: "string", default: MODELS.filter((m) => !m.large).map((m) => m.name).join(",") },
+      long: { type: "string" },
       repeat: { type: "string", default: "3" },
       tokens: { type: "string", default: "64" },
       seconds: { type: "string", default: "6" },
@@ -41,6 +43,7 @@ export function parseOptions(args) {
     help: values.help,
     engines: chosen("--engines", values.engines, ENGINES),
     models: chosen("--models", values.models, MODELS),
+    long: values.long === undefined ? [] : chosen("--long", values.long, ENGINES),
     repeat: count("--repeat", values.repeat, 1),
     tokens: count("--tokens", values.tokens, 2),
     seconds: count("--seconds", values.seconds, 1),

@@ -8,16 +8,14 @@ export function median(numbers) {
 }
 
 /**
- * Returns the driver's measurements of one decode: milliseconds to the first tokens, and tokens per second after them
- * ("decode") and from the start ("whole"). Without tokens after the first ones there is no decode rate. If the message
- * about the first tokens came late by the page's clock (`sinceFirst` milliseconds remained), only "whole" is known.
+ * Returns the rates of one decode by its clock in milliseconds: milliseconds to the first tokens, and tokens per second
+ * after them ("decode") and from the start ("whole"). Without tokens after the first ones there is no decode rate.
  */
-export function rates({ asked, first, end, sinceFirst, tokens, firstTokens }) {
+export function rates({ asked, first, end, tokens, firstTokens }) {
   const later = tokens - firstTokens;
-  const late = end - first < 0.8 * sinceFirst;
   return {
-    ttft_ms: late ? null : first - asked,
-    decode_tok_s: later > 0 && end > first && !late ? (later * 1000) / (end - first) : null,
+    ttft_ms: first - asked,
+    decode_tok_s: later > 0 && end > first ? (later * 1000) / (end - first) : null,
     whole_tok_s: (tokens * 1000) / (end - asked),
   };
 }
@@ -36,7 +34,7 @@ export function summary(runs) {
 /**
  * Compares an engine's output with the reference, by token ids if known, else by text. `reference` has `ids` and
  * `texts` of its tokens. `at` is the index of the first different token, or -1, and `tokens` is the number of compared
- * tokens. An output that ends early counts as equal up to its end.
+ * tokens. An output that ends early counts as equal up to its end. Nothing is known of a text without the reference's.
  */
 export function agreement(reference, output) {
   if (output.ids) {
@@ -44,6 +42,7 @@ export function agreement(reference, output) {
     for (let i = 0; i < tokens; i++) if (reference.ids[i] !== output.ids[i]) return { at: i, tokens };
     return { at: -1, tokens };
   }
+  if (!reference.texts) return undefined;
   let seen = "";
   for (const [i, text] of reference.texts.entries()) {
     const known = output.text.slice(seen.length, seen.length + text.length);

@@ -4,7 +4,7 @@ import test from "node:test";
 import { configOf, llamaGraph, matrixOf } from "./onnx-graph.mjs";
 import { floats, half, parseGGUF } from "./gguf.mjs";
 import { parseOptions } from "./options.mjs";
-import { cell, markdown, sameness } from "./report.mjs";
+import { cell, markdown, rows, sameness } from "./report.mjs";
 import { agreement, median, rates, summary } from "./stats.mjs";
 
 test("medians of odd and even counts", () => {
@@ -13,14 +13,9 @@ test("medians of odd and even counts", () => {
 });
 
 test("decode rates exclude the first tokens and the time before them", () => {
-  const r = rates({ asked: 1000, first: 1500, end: 2500, sinceFirst: 999, tokens: 12, firstTokens: 2 });
+  const r = rates({ asked: 1000, first: 1500, end: 2500, tokens: 12, firstTokens: 2 });
   assert.deepEqual(r, { ttft_ms: 500, decode_tok_s: 10, whole_tok_s: 8 });
-  assert.equal(rates({ asked: 0, first: 900, end: 900, sinceFirst: 0, tokens: 1, firstTokens: 1 }).decode_tok_s, null);
-});
-
-test("a late message about the first token gives no decode rate", () => {
-  const r = rates({ asked: 0, first: 999, end: 1000, sinceFirst: 800, tokens: 64, firstTokens: 1 });
-  assert.deepEqual(r, { ttft_ms: null, decode_tok_s: null, whole_tok_s: 64 });
+  assert.equal(rates({ asked: 0, first: 900, end: 900, tokens: 1, firstTokens: 1 }).decode_tok_s, null);
 });
 
 test("a summary has the median and the range, and ignores runs without a rate", () => {
@@ -43,14 +38,20 @@ test("texts are compared by the reference's tokens", () => {
   assert.deepEqual(agreement(reference, { text: ", there" }), { at: -1, tokens: 1 }, "ended within the second token");
   assert.deepEqual(agreement(reference, { text: ", there is a" }), { at: 1, tokens: 2 });
   assert.deepEqual(agreement(reference, { text: "." }), { at: 0, tokens: 1 });
+  assert.equal(agreement({ ids: [1] }, { text: "." }), undefined);
 });
 
 test("options select engines and models, and reject unknown names", () => {
   const defaults = parseOptions([]);
-  assert.equal(defaults.engines.length, 13);
+  assert.equal(defaults.engines.length, 19);
   assert.deepEqual(
     defaults.models.map((m) => m.name),
-    ["x3m-f32", "x26m-q8_0", "x26m-q4_0", "x135m-q8_0", "built-in"],
+    ["x3m-f32", "x26m-q8_0", "x26m-q4_0", "x135m-q8_0", "built-in", "x135m-q4_k"],
+  );
+  assert.deepEqual(defaults.long, []);
+  assert.deepEqual(
+    parseOptions(["--long", "llama-n"]).long.map((e) => e.home),
+    ["llama"],
   );
   const some = parseOptions([
     "--engines",
@@ -72,6 +73,7 @@ test("options select engines and models, and reject unknown names", () => {
     [["--repeat", "0"], /--repeat: 0 is not an integer of at least 1/],
     [["--tokens", "1.5"], /--tokens: 1.5/],
     [["--adapter", "lavapipe"], /--adapter: lavapipe is neither/],
+    [["--long", "llama"], /--long: llama is unknown/],
     [["--speed", "9"], /--speed/],
   ])
     assert.throws(() => parseOptions(args), complaint);
@@ -83,19 +85,20 @@ test("the table has ranges, ratios to plain decoding, differences and problems",
   assert.equal(cell(null), "–");
   assert.equal(sameness({ at: 4, tokens: 9 }), "differs from token 5");
   const rate = (median) => ({ median, min: median, max: median, n: 1 });
-  const row = (name, decode) => ({
+  const row = (name, decode, more) => ({
     name,
     title: name,
+    home: "Chromium",
     decode_tok_s: decode && rate(decode),
     ttft_ms: rate(5),
     whole_tok_s: rate(7),
     agreement: { at: -1, tokens: 8 },
+    ...more,
   });
-  const text = markdown({
+  const report = {
     machine: "2 × CPU",
-    chromium: "1",
-    adapter: "software",
     versions: { Foretoken: "1", other: "2" },
+    memory: { one_gb_s: 10, all_gb_s: 20 },
     tokens: 8,
     repeat: 1,
     seconds: 2,
@@ -104,15 +107,24 @@ test("the table has ranges, ratios to plain decoding, differences and problems",
       {
         name: "m",
         prompt_tokens: 3,
-        engines: [row("ours-1", 20), row("fast", 50), { title: "broken", problem: "no device" }, row("slow", null)],
+        weights: 1e8,
+        engines: [
+          row("ours-1", 20),
+          row("fast-n", 50, { read: { tokens: 2000, ttft_ms: 4000 } }),
+          { title: "broken", home: "native", problem: "no device" },
+          row("slow", null, { read: { problem: "did not end" } }),
+        ],
       },
     ],
-  });
+  };
+  const text = markdown(report);
   assert.match(text, /Foretoken 1, other 2/);
-  assert.match(text, /\| ours-1 \| 20\.0 \| 1\.00× \| 5\.00 \| 7\.00 \| same, 8 tokens \|/);
-  assert.match(text, /\| fast \| 50\.0 \| 2\.50× /);
-  assert.match(text, /\| broken \| – \| \| \| \| no device \|/);
-  assert.match(text, /\| slow \| – \| – \|/);
+  assert.match(text, /\| ours-1, Chromium \| 20\.0 \| 1\.00× \| 5\.00 \| 7\.00 \| – \| 20 % \| same, 8 tokens \|/);
+  assert.match(text, /\| fast-n, Chromium \| 50\.0 \| 2\.50× .*\| 500 \| 25 % \|/);
+  assert.match(text, /\| broken, native \| – .*\| no device \|/);
+  assert.match(text, /\| slow, Chromium \| – \| – .*\| did not end \| – \|/);
+  const [model] = rows(report).models;
+  assert.deepEqual([model.long_tokens, model.engines[1].prompt_tok_s, model.engines[1].of_memory], [2000, 500, 0.25]);
 });
 
 /** Returns a Llama model of one layer in GGUF: dim 32, one head, hidden 64, three words; matrices in Q8_0 or F32. */
