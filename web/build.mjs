@@ -49,6 +49,9 @@ const outlined = [
   "foretoken/...",
 ];
 
+/** Runs between a round's passes. */
+const inlined = "foretoken/spec/goodput";
+
 await clean();
 await Promise.all([buildWasm(), bundle().then(copyStatic), copyModels()]);
 if (!flags.mock) await offline(web, dist);
@@ -77,7 +80,7 @@ async function buildWasm() {
     if (!(await exists(wasm))) console.warn("web: foretoken.wasm is missing; the page needs it to start");
     return;
   }
-  const small = outlined.map((name) => `-gcflags=${name}=-l`);
+  const small = [...outlined.map((name) => `-gcflags=${name}=-l`), `-gcflags=${inlined}=`];
   await run("go", ["build", "-trimpath", "-ldflags=-s -w", ...small, "-o", wasm, "./wasm"], {
     cwd: root,
     env: { ...process.env, GOOS: "js", GOARCH: "wasm" },
