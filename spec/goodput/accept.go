@@ -249,9 +249,13 @@ func series(x float64, n int) float64 {
 	return sum
 }
 
-// gain returns the yield of levels levels, from 1, at indices of Widths and Sizes.
-func (p *profile) gain(width, levels, size int) *float64 {
-	return &p.Gains[(width*p.Depth+levels-1)*len(p.Sizes)+size]
+// gain returns the yield of levels levels, from 1, at indices of Widths and Sizes. It does not fall as the size grows.
+func (p *profile) gain(width, levels, size int) *float64 { return &p.gains(width, levels)[size] }
+
+// gains returns the yields of all sizes.
+func (p *profile) gains(width, levels int) []float64 {
+	n := len(p.Sizes)
+	return p.Gains[(width*p.Depth+levels-1)*n:][:n]
 }
 
 func (p *profile) validate() error {

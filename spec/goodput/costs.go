@@ -145,10 +145,16 @@ func (c *Curve) guess(one, row float64) {
 }
 
 // stair returns the index of the smallest of RowBuckets that holds n, or of the largest.
-func stair(n int) int {
-	i, _ := slices.BinarySearch(buckets, min(n, mostRows))
-	return i
-}
+func stair(n int) int { return int(stairs[min(n, mostRows)]) }
+
+var stairs = func() (all [mostRows + 1]uint8) {
+	for n := range all {
+		for buckets[all[n]] < n {
+			all[n]++
+		}
+	}
+	return all
+}()
 
 func (c *Curve) cell(n int) *Cell { return &c.Cells[stair(n)] }
 

@@ -17,8 +17,10 @@ type share struct {
 type filter struct {
 	cells  []*Cell
 	target int // number of the target's cells, which come before those of the draft models
-	// cov holds the covariances of the ln of the cells' seconds, relative to the times that the next pass will take.
+	// cov holds the covariances of the ln of the cells' seconds, relative to the times that the next pass will take, of
+	// each cell with itself and those before it, without the drift of the passes so far.
 	cov    []float64 // (cells, cells)
+	passes float64
 	part   []float64 // (cells): scratch, the shares of a pass
 	moving []float64 // (cells): scratch, the covariances of a pass with the cells
 }
@@ -105,13 +107,10 @@ func (c *Costs) observe(seconds float64, models int, parts ...share) {
 
 // learn moves the cells by the news of the pass whose shares are in f.part: ln of its time over the expected one.
 func (f *filter) learn(news float64) {
-	n := len(f.cells)
 	clear(f.moving)
 	for k, x := range f.part {
 		if x != 0 {
-			for i, v := range f.cov[k*n : (k+1)*n] {
-				f.moving[i] += x * v
-			}
+			f.move(k, x)
 		}
 	}
 	variance := timerNoise * timerNoise
@@ -119,17 +118,31 @@ func (f *filter) learn(news float64) {
 		variance += x * f.moving[i]
 	}
 	most := furthest * math.Sqrt(variance)
-	news = min(max(news, -most), most)
+	gain := min(max(news, -most), most) / variance
+	n := len(f.cells)
 	for i, cell := range f.cells {
-		cell.Seconds *= math.Exp(f.moving[i] / variance * news)
-		row := f.cov[i*n : (i+1)*n]
-		for k := range row {
-			row[k] += machineDrift*machineDrift - f.moving[i]*f.moving[k]/variance
+		moving := f.moving[:i+1]
+		cell.Seconds *= math.Exp(moving[i] * gain)
+		x, row := moving[i]/variance, f.cov[i*n:][:len(moving)]
+		for k, y := range moving {
+			row[k] -= x * y
 		}
-		from, to := f.model(i)
-		for k := from; k < to; k++ {
-			row[k] += modelDrift * modelDrift
+	}
+	f.passes++
+}
+
+// move adds the covariances of x times cell k with all cells to f.moving.
+func (f *filter) move(k int, x float64) {
+	n := len(f.cells)
+	from, to := f.model(k)
+	for i := range f.moving {
+		v := f.passes * (machineDrift * machineDrift)
+		if i >= from && i < to {
+			v += f.passes * (modelDrift * modelDrift)
 		}
-		row[i] += cellDrift * cellDrift
+		if i == k {
+			v += f.passes * (cellDrift * cellDrift)
+		}
+		f.moving[i] += x * (v + f.cov[max(i, k)*n+min(i, k)])
 	}
 }

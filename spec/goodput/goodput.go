@@ -194,7 +194,8 @@ func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	g.bestSpeed = rate * g.Costs.plainTime() // so far, for options
 	for i, m := range g.Models {
 		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
-			g.options(i, length, b, func(_ shape, tokens, seconds float64) { rate = max(rate, tokens/seconds) })
+			g.options(i, length, b, func(tokens, seconds float64) bool { return tokens > rate*seconds },
+				func(_ shape, tokens, seconds float64) { rate = tokens / seconds })
 		}
 	}
 	g.bestSpeed = rate * g.Costs.plainTime()
@@ -213,35 +214,46 @@ type shape struct {
 func (g *Goodput) shape(model, length int, b spec.Budget) shape {
 	price := g.price()
 	best := shape{value: math.Inf(-1)}
-	g.options(model, length, b, func(s shape, tokens, seconds float64) {
-		if s.value = tokens - price*seconds; s.value > best.value {
+	g.options(model, length, b, func(tokens, seconds float64) bool { return tokens-price*seconds > best.value },
+		func(s shape, tokens, seconds float64) {
 			best = s
-		}
-	})
+			best.value = tokens - price*seconds
+		})
 	best.model, best.lag = model, g.Costs.Drafts[model].LagTime(length-g.drafts[model].Consumed)
 	return best
 }
 
-// options yields the drafts of a model after length tokens, with the tokens and the seconds that their rounds are
-// expected to have, without the time that the model lags behind.
-func (g *Goodput) options(model, length int, b spec.Budget, yield func(s shape, tokens, seconds float64)) {
+// options yields the drafts of a model after length tokens that are better than those before, with the tokens and the
+// seconds that their rounds are expected to have, without the time that the model lags behind. A draft that is better
+// with some tokens and seconds is better with more tokens and less time, too.
+func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, seconds float64) bool,
+	yield func(s shape, tokens, seconds float64)) {
 	d, costs, profile := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
 	for _, rows := range profile.Sizes {
+		if rows > b.Nodes {
+			break
+		}
 		verify = append(verify, g.Costs.verifyTime(rows))
+	}
+	if len(verify) == 0 {
+		return
 	}
 	saved := 0.0
 	if g.saves(model) > 0 {
 		saved = costs.submit()
 	}
 	for i, w := range d.widths {
-		for levels := 1; levels <= min(g.Levels, b.Levels, d.Levels(length, w)); levels++ {
-			draft := costs.Time(levels, w) - saved
-			for size, rows := range profile.Sizes {
-				if rows <= b.Nodes {
-					yield(shape{width: w, levels: levels, rows: rows}, 1+*profile.gain(i, levels, size),
-						draft+verify[size])
+		level, most := costs.Level.At(w), min(g.Levels, b.Levels, d.Levels(length, w))
+		for levels := 1; levels <= most; levels++ {
+			draft := costs.Root.Seconds + float64(levels-1)*level - saved
+			gains := profile.gains(i, levels)[:len(verify)]
+			if better(1+gains[len(gains)-1], draft+verify[0]) { // than the best that any of them can be
+				for size, gain := range gains {
+					if better(1+gain, draft+verify[size]) {
+						yield(shape{width: w, levels: levels, rows: profile.Sizes[size]}, 1+gain, draft+verify[size])
+					}
 				}
 			}
 		}
@@ -255,8 +267,8 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	g.draft = spec.Draft{}
 	c := &g.candidates
 	c.reset(seq[len(seq)-1])
-	c.score(&g.history, g.learnt, b.Levels)
 	g.ladder = ladder(g.ladder, b.Nodes)
+	c.score(&g.history, g.learnt, b.Levels, g.leastReach())
 	g.findBestSpeed(len(seq), b)
 	rows, value := g.best()
 	if s, ok := g.choose(len(seq), value, b); ok {
@@ -272,6 +284,22 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 // best returns how many rows of the candidates to verify, and the value of that.
 func (g *Goodput) best() (rows int, value float64) {
 	return g.candidates.best(g.affordable(), g.price(), g.Costs.verifyTime)
+}
+
+// leastReach returns the reach from which on the successors of a candidate are looked up: a share of the tokens that a
+// row of the target's pass has to bring where rows are cheapest. It bounds the time of a round. Held by
+// TestLookupsEndWhereRowsAreDear.
+func (g *Goodput) leastReach() float64 {
+	const least, share = 0.01, 0.15
+	row, one := math.Inf(1), g.Costs.Verify.At(1)
+	for _, rows := range g.ladder[1:] {
+		row = min(row, (g.Costs.Verify.At(rows)-one)/float64(rows-1))
+	}
+	if math.IsInf(row, 1) {
+		return least
+	}
+	speed := g.learnt.speed()
+	return max(least, share*min(speed, (1+speed)/2)*row/g.Costs.plainTime())
 }
 
 // affordable returns the sizes of the target's pass: without a draft, those whose complete loss the budget of lookups
@@ -452,7 +480,7 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 	if err := g.candidates.levels(g.used.model, levels, c2t); err != nil {
 		return err
 	}
-	g.candidates.score(&g.history, g.learnt, b.Levels)
+	g.candidates.score(&g.history, g.learnt, b.Levels, g.leastReach())
 	return nil
 }
 

@@ -251,3 +251,30 @@ func TestPrefillIsNoRound(t *testing.T) {
 		t.Errorf("the costs of a pass are %v s", took)
 	}
 }
+
+// TestLookupsEndWhereRowsAreDear checks that a round does not look up what it cannot afford to verify. Where rows cost
+// next to nothing it looks far ahead.
+func TestLookupsEndWhereRowsAreDear(t *testing.T) {
+	seq := make([]int32, 400)
+	for i := range seq {
+		seq[i] = int32(spectest.Mix(uint64(i)) % 5)
+	}
+	candidates := func(row float64) int {
+		costs := NewCosts()
+		costs.Verify.guess(0.001, row)
+		g := &Goodput{Costs: costs, Levels: 8, Width: 4, Nodes: 64}
+		if _, err := g.Begin(context.Background(), spec.SessionOptions{Prompt: seq}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Propose(context.Background(), seq, g.NextBudget(spec.Budget{})); err != nil {
+			t.Fatal(err)
+		}
+		return len(g.candidates.nodes)
+	}
+	if dear, cheap := candidates(0.8), candidates(0.01); dear > 20 || cheap < 30 {
+		t.Errorf("%d candidates where rows are dear and %d where they are cheap, want at most 20 and at least 30", dear,
+			cheap)
+	} else {
+		t.Logf("%d candidates where rows are dear, %d where they are cheap", dear, cheap)
+	}
+}

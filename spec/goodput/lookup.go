@@ -1,17 +1,16 @@
 package goodput
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // history predicts the next token from the request's own tokens. It is a context model with prediction by partial
 // matching and escape method A (Cleary and Witten, "Data Compression Using Adaptive Coding and Partial String
 // Matching", 1984): the longest matches come first, and shorter ones share the probability that is left.
 type history struct {
 	seq  []int32
-	at   map[int32][]int32 // positions of each token in seq, ascending
-	room []guess           // result of the last call of after
+	last map[int32]int32 // position of the latest occurrence of each token in seq
+	prev []int32         // of each position, that of the occurrence before it, or -1
+	room []guess         // scratch of after
+	best []guess         // result of the last call of after
 }
 
 // guess is a predicted token.
@@ -32,14 +31,22 @@ const (
 
 // reset empties the history.
 func (h *history) reset() {
-	h.seq, h.at = h.seq[:0], map[int32][]int32{}
+	h.seq, h.prev = h.seq[:0], h.prev[:0]
+	if h.last == nil {
+		h.last = map[int32]int32{}
+	}
+	clear(h.last)
 }
 
 // extend appends the tokens of seq beyond those already known. seq starts with the known ones.
 func (h *history) extend(seq []int32) {
 	for i := len(h.seq); i < len(seq); i++ {
 		h.seq = append(h.seq, seq[i])
-		h.at[seq[i]] = append(h.at[seq[i]], int32(i))
+		before, ok := h.last[seq[i]]
+		if !ok {
+			before = -1
+		}
+		h.prev, h.last[seq[i]] = append(h.prev, before), int32(i)
 	}
 }
 
@@ -57,24 +64,24 @@ func (h *history) context(dst, path []int32) []int32 {
 // after predicts the token after the history followed by path: at most maxGuesses, likeliest first, and of equal
 // scores the latest occurrence first. The result is valid until the next call.
 func (h *history) after(path []int32) []guess {
-	h.room = h.room[:0]
+	h.room, h.best = h.room[:0], h.best[:0]
 	var recent [maxOrder]int32
 	context := h.context(recent[:0], path)
 	if len(context) == 0 {
 		return nil
 	}
-	places := h.at[context[0]]
-	if len(places) > maxPlaces {
-		places = places[len(places)-maxPlaces:]
+	place, ok := h.last[context[0]]
+	if !ok {
+		return nil
 	}
 	var all [maxOrder + 1]int32 // places that match in so many tokens, then in at least so many
-	for p := len(places) - 1; p >= 0; p-- {
-		place := int(places[p])
-		if place+1 >= len(h.seq) {
+	longest := 0
+	for places := 0; place >= 0 && places < maxPlaces; place, places = h.prev[place], places+1 {
+		if int(place)+1 >= len(h.seq) {
 			continue
 		}
 		order := 1
-		for order < len(context) && place-order >= 0 && h.seq[place-order] == context[order] {
+		for order < len(context) && int(place)-order >= 0 && h.seq[int(place)-order] == context[order] {
 			order++
 		}
 		next, g := h.seq[place+1], 0
@@ -86,23 +93,35 @@ func (h *history) after(path []int32) []guess {
 		}
 		all[order]++
 		h.room[g].count[order]++
+		longest = max(longest, order)
 	}
-	for o := maxOrder; o > 1; o-- {
+	for o := longest; o > 1; o-- {
 		all[o-1] += all[o]
 		for g := range h.room {
 			h.room[g].count[o-1] += h.room[g].count[o]
 		}
 	}
 	escape := 1.0
-	for o := maxOrder; o >= 1; o-- {
-		if all[o] == 0 {
-			continue
-		}
+	for o := longest; o >= 1; o-- {
 		for g := range h.room {
 			h.room[g].score += escape * float64(h.room[g].count[o]) / float64(all[o]+1)
 		}
 		escape /= float64(all[o] + 1)
 	}
-	slices.SortStableFunc(h.room, func(a, b guess) int { return cmp.Compare(b.score, a.score) })
-	return h.room[:min(len(h.room), maxGuesses)]
+	for i := range h.room {
+		h.rank(&h.room[i])
+	}
+	return h.best
+}
+
+// rank inserts a guess into the best ones, after those of the same score.
+func (h *history) rank(g *guess) {
+	at := len(h.best)
+	for at > 0 && h.best[at-1].score < g.score {
+		at--
+	}
+	if at == maxGuesses {
+		return
+	}
+	h.best = slices.Insert(h.best[:min(len(h.best), maxGuesses-1)], at, *g)
 }

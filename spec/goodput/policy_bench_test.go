@@ -2,6 +2,7 @@ package goodput
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -34,6 +35,48 @@ func grownTree(b *testing.B, depth, k int) ([]int32, *spectest.Target, []spec.Le
 		b.Fatal(err)
 	}
 	return seq, target, levels
+}
+
+// BenchmarkRoundWithoutDraft times what auto adds to a round of plain decoding: each row of the target takes nearly as
+// long as the first, and the draft as long as the target.
+func BenchmarkRoundWithoutDraft(b *testing.B) {
+	seq, target, _ := grownTree(b, 1, 1)
+	for i := range seq {
+		seq[i] = int32(spectest.Mix(uint64(i)) % 100)
+	}
+	costs := NewCosts()
+	costs.Verify.guess(0.001, 0.9)
+	costs.Drafts[SmallDraft].guess(0.001, 0.9)
+	for _, cell := range []*Cell{costs.Verify.cell(1), costs.Verify.cell(mostRows), &costs.Drafts[SmallDraft].Root} {
+		cell.Count = 5
+	}
+	model := spectest.NewDraft(target, 1024, 0.4)
+	model.Target = nil
+	g := &Goodput{Models: Models{model}, Costs: costs, Levels: 8, Width: 4, Nodes: 64}
+	costs.explored = math.Inf(1) // no more of it
+	ctx := context.Background()
+	if _, err := g.Begin(ctx, spec.SessionOptions{Prompt: seq[:100]}); err != nil {
+		b.Fatal(err)
+	}
+	g.lookupBudget = 0
+	e := spec.Event{Verify: time.Millisecond}
+	b.ReportAllocs()
+	for n := 100; b.Loop(); n++ {
+		if n == len(seq) {
+			g.history.reset()
+			n = 100
+		}
+		d, err := g.Propose(ctx, seq[:n], g.NextBudget(spec.Budget{}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if d.Tree.Len() > 1 {
+			b.Fatalf("drafted %d tokens", d.Tree.Len()-1)
+		}
+		g.lookupBudget = 0
+		e.Tree, e.Tokens = d.Tree, seq[n:n+1]
+		g.Observe(&e)
+	}
 }
 
 // BenchmarkPolicies times what is decided on the host each round, apart from the models.
@@ -83,7 +126,7 @@ func BenchmarkPolicies(b *testing.B) {
 		if err := c.levels(0, levels, nil); err != nil {
 			return err
 		}
-		c.score(&h, a, 6)
+		c.score(&h, a, 6, 0.01)
 		rows, _ := c.best(ends, 1/costs.plainTime(), costs.Verify.At)
 		tree = c.build(max(rows, 8))
 		return nil

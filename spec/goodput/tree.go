@@ -125,9 +125,8 @@ func (c *candidates) levels(model int, levels []spec.Level, c2t *spec.C2TClassif
 	return nil
 }
 
-// score adds the lookups down to a depth and computes all probabilities.
-func (c *candidates) score(h *history, a *acceptance, depth int) {
-	const leastReach = 0.01 // of nodes whose successors are looked up: bounds the time of a round
+// score adds the lookups down to a depth after nodes of a least reach, and computes all probabilities.
+func (c *candidates) score(h *history, a *acceptance, depth int, leastReach float64) {
 	for i := 0; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
 		if int(n.depth) < depth && n.reach >= leastReach {
