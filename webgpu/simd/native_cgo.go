@@ -21,6 +21,7 @@ func nativeForms() (forms []string) {
 		name string
 		has  bool
 	}{
+		{"avx2", cpu.X86.HasAVX2},
 		{"sse4.1", cpu.X86.HasSSE41},
 		{"neon", cpu.ARM64.HasASIMD},
 	} {

@@ -7,7 +7,7 @@
 #undef KERNEL
 
 need attention_needs(const dispatch *), filter_needs(const dispatch *), matmul_needs(const dispatch *),
-    verify_needs(const dispatch *);
+    matmul_avx2_needs(const dispatch *), verify_needs(const dispatch *);
 
 static need any_parts(__attribute__((unused)) const dispatch *d) { return (need){0, ~0ull}; }
 static need by_rows(const dispatch *d) { return (need){0, PARAM(0)}; }
@@ -36,13 +36,13 @@ u32 EXPORT(kernel_name)(u32 i, char *to) {
 // Where buffers may begin.
 extern u8 __heap_base;
 u8 *EXPORT(heap_base)(void) { return &__heap_base; }
+
+void narrow_only(void);
+void EXPORT(prefer_narrow)(void) { narrow_only(); }
 #endif
 
 // The bytes of scratch that each thread needs for a dispatch.
 u32 EXPORT(scratch_size)(const dispatch *d) { return kernels[d->kernel].needs(d).scratch; }
-
-void narrow_only(void);
-void EXPORT(prefer_narrow)(void) { narrow_only(); }
 
 // Has `size` bytes at an address be zero; size is a multiple of 4.
 void EXPORT(zero)(u32 *at, u32 size) {

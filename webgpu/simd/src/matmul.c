@@ -24,8 +24,10 @@ typedef struct {
 static u32 wide_from = 7;
 static u32 wide_rows(u32 left) { return left >= wide_from ? WIDE_ROWS : 0; }
 
+#ifdef __wasm__
 // Has all rows go by narrow tiles, which some engines compute faster; the bits are the same.
 void narrow_only(void) { wide_from = ~0u; }
+#endif
 
 // Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
@@ -34,9 +36,20 @@ enum { GRAIN = 8192 };  // multiplications of a part that is worth handing out
 
 need matmul_needs(const dispatch *d) {
   u32 format = d->words[0], m = PARAM(2), cols = PARAM(1) * step_of(format);
-  u32 each = 4 * PANEL + 4 * 4 * R + 4 + (quantised(format) ? tile_bytes(cols) : 0);
-  return (need){padded(m) * each + 16, (u64)PARAM(0) * cols * m / GRAIN};
+  u32 each = 4 * PANEL + 4 * 4 * R + 4 + (quantised(format) ? quantised_bytes(cols) : 0);
+  return (need){padded(m) * each + 16 + 63, (u64)PARAM(0) * cols * m / GRAIN};
 }
+
+// Sums of m rows of x and the rows of a tile, W at a time.
+#define DIRECT(name, m, W)                                                                      \
+  static void direct_##name##_##m(const rows *w, const group *const *x, u32 blocks, f32 *out) { \
+    step t;                                                                                     \
+    for (u32 i = 0; i < m; i++) t.x[i] = x[i];                                                  \
+    for (u32 r = 0; r < R; r += W) {                                                            \
+      for (u32 k = 0; k < W; k++) t.q[k] = w->q[r + k], t.s[k] = w->s[r + k];                   \
+      direct(name, W, m, &t, blocks, out + r, PANEL);                                           \
+    }                                                                                           \
+  }
 
 #define FORMAT(name)                                                                                    \
   static void unpack_##name(const rows *w, u32 from, u32 blocks, chunk *c) {                            \
@@ -47,26 +60,16 @@ need matmul_needs(const dispatch *d) {
                      c->scale[r] + b, offset);                                                          \
       }                                                                                                 \
   }                                                                                                     \
-  static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                       \
-    for (u32 r = 0; r < R; r++) out[r] = direct_one(name, w->q[r], w->s[r], x, blocks);                  \
-  }                                                                                                     \
-  static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
-    for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
-  }                                                                                                     \
-  static void three_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                        \
-    for (u32 r = 0; r < R; r++) direct(name, 3, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
-  }                                                                                                     \
-  static void four_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
-    for (u32 r = 0; r < R; r++) direct(name, 4, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
-  }
+  DIRECT(name, 1, PER) DIRECT(name, 2, 1) DIRECT(name, 3, PER) DIRECT(name, 4, 1)
 QUANTISED(FORMAT)
 
 // The functions of a format with blocks.
 static const struct {
   void (*unpack)(const rows *w, u32 from, u32 blocks, chunk *c);
-  void (*direct[NARROW])(const rows *w, const tile *x, u32 blocks, f32 *out);  // by rows of x, from one
+  void (*direct[NARROW])(const rows *w, const group *const *x, u32 blocks, f32 *out);  // by rows of x, from one
 } blocked[FORMATS] = {
-#define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name, three_##name, four_##name}},
+#define ENTRY(name) \
+  [name] = {unpack_##name, {direct_##name##_1, direct_##name##_2, direct_##name##_3, direct_##name##_4}},
     QUANTISED(ENTRY)};
 
 // A function that is not inlined: an engine compiles those that a model calls, sooner than one large function.
@@ -105,7 +108,7 @@ static void wide_tiles(const product *p, const rows *w, f32 *out) {
     chunk c;
     blocked[p->format].unpack(w, from, blocks, &c);
     for (u32 i = 0; i < end; i += WIDE_ROWS) {
-      tile x = tile_at(p->tiles + i * tile_bytes(p->cols), WIDE_ROWS, p->cols);
+      tile x = tile_at(p->tiles + i * quantised_bytes(p->cols), WIDE_ROWS, p->cols);
       add_chunk(p->format, &c, &x, from, blocks, p->wide + i * R);
     }
   }
@@ -134,8 +137,8 @@ static u32 narrow_from(u32 m) {
 static void narrow_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 i = narrow_from(p->m), m; i < p->m; i += m) {
     m = min_u32(p->m - i, NARROW);
-    tile x[NARROW];
-    for (u32 k = 0; k < m; k++) x[k] = tile_at(p->tiles + (i + k) * tile_bytes(p->cols), 1, p->cols);
+    const group *x[NARROW];
+    for (u32 k = 0; k < m; k++) x[k] = (const group *)(p->tiles + (i + k) * quantised_bytes(p->cols));
     blocked[p->format].direct[m - 1](w, x, p->cols / 32, out + i * PANEL);
   }
 }
@@ -173,12 +176,13 @@ static f32 factor_of(const f32 *x, u32 cols, u32 squares, f32 eps) {
 
 // Quantises the rows of x, each in its tile.
 static void quantise_rows(const product *p) {
-  u32 narrow = narrow_from(p->m), offsets = offsets_of(p->format);
-  for (u32 i = 0, m; i < p->m; i += m) {
-    m = i < narrow ? wide_rows(p->m - i) : 1;
-    tile t = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
-    for (u32 k = 0; k < m; k++) quantise(p->x + min_u32(i + k, p->m - 1) * p->ldx, p->cols, offsets, &t, m, k);
+  u32 i = 0, each = quantised_bytes(p->cols);
+  for (; i < narrow_from(p->m); i += WIDE_ROWS) {
+    tile t = tile_at(p->tiles + i * each, WIDE_ROWS, p->cols);
+    for (u32 k = 0; k < WIDE_ROWS; k++)
+      quantise(p->x + min_u32(i + k, p->m - 1) * p->ldx, p->cols, offsets_of(p->format), &t, WIDE_ROWS, k);
   }
+  for (; i < p->m; i++) quantise_row(p->x + i * p->ldx, p->cols, p->format, (group *)(p->tiles + i * each));
 }
 
 static void finish_store(const dispatch *d, const thread *t, const product *p) {
@@ -326,9 +330,9 @@ void matmul(const dispatch *d, const thread *t) {
   if (m == 0 || p.n == 0 || !holds(d->b[2], 4 * PARAM(4), m, p.ldx, cols + squares) ||
       !holds(d->b[1], 0, p.n, p.q_bytes / 4, p.q_bytes / 4) || !holds(d->b[4], 0, p.n, p.s_bytes / 4, p.s_bytes / 4))
     return;
-  p.wide = (v128_t *)t->scratch;
-  p.tiles = (u8 *)(p.wide + padded(m) * R);
-  p.sums = (f32 *)(p.tiles + (quantised(format) ? padded(m) * tile_bytes(cols) : 0));
+  p.tiles = t->scratch + (0 - (uintptr_t)t->scratch) % 64;
+  p.wide = (v128_t *)(p.tiles + (quantised(format) ? padded(m) * quantised_bytes(cols) : 0));
+  p.sums = (f32 *)(p.wide + padded(m) * R);
   p.factors = p.sums + padded(m) * PANEL;
   if (t->first) {
     for (u32 i = 0; i < m; i++) p.factors[i] = factor_of(p.x + i * p.ldx, cols, squares, PARAM_F32(9));

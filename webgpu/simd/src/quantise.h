@@ -1,11 +1,19 @@
-// Activations in 16 bits: 32 of them share a scale, the largest magnitude over 32767.
+// Activations in 16 bits: 32 of them share a scale, the largest magnitude over 32639.
 #pragma once
 #include "format.h"
 #include "reduce.h"
 
-// A tile of m = 1, 4 or 8 rows of x. Pairs of neighbours are together: x is (blocks, 16, m, 2), scale is (blocks, m);
-// so is each sum, the numbers of a block times its scale, or of each half of a block for a format with two offsets.
-// Blocks are rounded up to a multiple of four, with scales of zero.
+// A group of a row of x. Of each block the numbers at even places come first, then those at odd ones: weights come out
+// of their bytes so. For Q8_0 they keep their order. A sum is that of a block times its scale, or of each half of a
+// block for a format with two offsets. For a format with an excess it is an integer, the excess times the sum.
+typedef struct {
+  i16 x[128];
+  f32 scale[4], sum[2][4];
+  u32 unused[4];  // a group is whole cache lines
+} group;
+
+// A tile of m = 8 rows of x. Pairs of neighbours are together: x is (blocks, 16, m, 2), scale is (blocks, m), and each
+// sum too. Blocks are rounded up to whole groups, with scales of zero.
 typedef struct {
   i16 *x;
   f32 *scale, *sum[2];
@@ -13,8 +21,8 @@ typedef struct {
 
 static inline u32 groups_of(u32 cols) { return (cols + 127) / 128; }
 
-// Bytes of a row in a tile.
-static inline u32 tile_bytes(u32 cols) { return groups_of(cols) * 4 * (64 + 3 * 4); }
+// Bytes of a row of x, in a tile or of its own.
+static inline u32 quantised_bytes(u32 cols) { return groups_of(cols) * sizeof(group); }
 
 static inline tile tile_at(u8 *at, u32 m, u32 cols) {
   u32 blocks = 4 * groups_of(cols);
@@ -41,7 +49,7 @@ static inline f32 quantise_block(const f32 *x, v128_t *w) {
   most = wasm_i32x4_max(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
   u32 bits = (u32)wasm_i32x4_extract_lane(most, 0);
   f32 largest = as_f32(bits), up = largest < 0x1p-60f ? 0x1p100f : 1;  // the inverse stays finite
-  f32 scale = largest * up / 32767 / up, inverse = bits == 0 ? 0 : 32767 / (largest * up);
+  f32 scale = largest * up / 32639 / up, inverse = bits == 0 ? 0 : 32639 / (largest * up);
   if (bits >= 0x7f800000) scale = __builtin_nanf(""), inverse = 0;
   // A sum with 1.5·2^23 rounds to a whole number, ties to even, in its lower bits.
   v128_t magic = wasm_f32x4_splat(0x1.8p23f);
@@ -51,6 +59,32 @@ static inline f32 quantise_block(const f32 *x, v128_t *w) {
   }
   for (u32 i = 0; i < 4; i++) w[i] = wasm_i16x8_narrow_i32x4(v[2 * i], v[2 * i + 1]);
   return scale;
+}
+
+// Quantises a row of its own.
+static inline void quantise_row(const f32 *x, u32 cols, u32 format, group *to) {
+  u32 blocks = cols / 32, offsets = offsets_of(format), over = excess(format);
+  for (u32 b = 0; b < blocks; b++) {
+    group *g = to + b / 4;
+    i16 *numbers = g->x + b % 4 * 32;
+    v128_t w[4];
+    f32 scale = g->scale[b % 4] = quantise_block(x + 32 * b, w);
+    if (offsets || over) {
+      i32 first = sum_numbers(w[0], w[1]), second = sum_numbers(w[2], w[3]);
+      if (offsets < 2 && !has_wholes(format)) first += second;
+      g->sum[0][b % 4] = over ? as_f32((u32)(first * (i32)over)) : scale * (f32)first;
+      g->sum[1][b % 4] = over ? as_f32((u32)(second * (i32)over)) : scale * (f32)second;
+    }
+    for (u32 k = 0; k < 2; k++) {
+      v128_t a = w[2 * k], b = w[2 * k + 1];
+      u32 in_order = format == Q8_0;
+      wasm_v128_store(numbers + (in_order ? 16 * k : 8 * k),
+                      in_order ? a : wasm_i16x8_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14));
+      wasm_v128_store(numbers + (in_order ? 16 * k + 8 : 8 * k + 16),
+                      in_order ? b : wasm_i16x8_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+    }
+  }
+  for (u32 b = blocks; b % 4; b++) to[b / 4].scale[b % 4] = to[b / 4].sum[0][b % 4] = to[b / 4].sum[1][b % 4] = 0;
 }
 
 // Quantises a row as row i of a tile of m.
@@ -66,10 +100,6 @@ static inline void quantise(const f32 *x, u32 cols, u32 offsets, const tile *t, 
     t->sum[1][place] = scale * (f32)high;
     u32 *to = (u32 *)t->x + b * 16 * m + i;
     for (u32 k = 0; k < 4; k++) {
-      if (m == 1) {
-        wasm_v128_store(to + 4 * k, w[k]);
-        continue;
-      }
       wasm_v128_store32_lane(to + (4 * k) * m, w[k], 0);
       wasm_v128_store32_lane(to + (4 * k + 1) * m, w[k], 1);
       wasm_v128_store32_lane(to + (4 * k + 2) * m, w[k], 2);

@@ -142,8 +142,8 @@ OP v128_t wasm_v128_load64_zero(const void *from) { return (v128_t)_mm_loadl_epi
 OP v128_t wasm_i16x8_load8x8(const void *from) { return (v128_t)_mm_cvtepi8_epi16(_mm_loadl_epi64(from)); }
 OP v128_t wasm_u16x8_load8x8(const void *from) { return (v128_t)_mm_cvtepu8_epi16(_mm_loadl_epi64(from)); }
 OP v128_t wasm_i32x4_load16x4(const void *from) { return (v128_t)_mm_cvtepi16_epi32(_mm_loadl_epi64(from)); }
-OP v128_t wasm_i16x8_extend_low_i8x16(v128_t v) { return (v128_t)_mm_cvtepi8_epi16(I(v)); }
-OP v128_t wasm_i16x8_extend_high_i8x16(v128_t v) { return (v128_t)_mm_cvtepi8_epi16(_mm_srli_si128(I(v), 8)); }
+OP v128_t wasm_u16x8_extend_low_u8x16(v128_t v) { return (v128_t)_mm_cvtepu8_epi16(I(v)); }
+OP v128_t wasm_u16x8_extend_high_u8x16(v128_t v) { return (v128_t)_mm_unpackhi_epi8(I(v), _mm_setzero_si128()); }
 OP v128_t wasm_i32x4_extend_low_i16x8(v128_t v) { return (v128_t)_mm_cvtepi16_epi32(I(v)); }
 OP v128_t wasm_i32x4_extend_high_i16x8(v128_t v) { return (v128_t)_mm_cvtepi16_epi32(_mm_srli_si128(I(v), 8)); }
 OP v128_t wasm_i8x16_narrow_i16x8(v128_t a, v128_t b) { return (v128_t)_mm_packs_epi16(I(a), I(b)); }
@@ -190,8 +190,8 @@ OP v128_t wasm_v128_load64_zero(const void *from) { return (v128_t)vcombine_u8(v
 OP v128_t wasm_i16x8_load8x8(const void *from) { return (v128_t)vmovl_s8(vld1_s8(from)); }
 OP v128_t wasm_u16x8_load8x8(const void *from) { return (v128_t)vmovl_u8(vld1_u8(from)); }
 OP v128_t wasm_i32x4_load16x4(const void *from) { return (v128_t)vmovl_s16(vreinterpret_s16_s8(vld1_s8(from))); }
-OP v128_t wasm_i16x8_extend_low_i8x16(v128_t v) { return (v128_t)vmovl_s8(vget_low_s8((int8x16_t)v)); }
-OP v128_t wasm_i16x8_extend_high_i8x16(v128_t v) { return (v128_t)vmovl_high_s8((int8x16_t)v); }
+OP v128_t wasm_u16x8_extend_low_u8x16(v128_t v) { return (v128_t)vmovl_u8(vget_low_u8((uint8x16_t)v)); }
+OP v128_t wasm_u16x8_extend_high_u8x16(v128_t v) { return (v128_t)vmovl_high_u8((uint8x16_t)v); }
 OP v128_t wasm_i32x4_extend_low_i16x8(v128_t v) { return (v128_t)vmovl_s16(vget_low_s16((int16x8_t)v)); }
 OP v128_t wasm_i32x4_extend_high_i16x8(v128_t v) { return (v128_t)vmovl_high_s16((int16x8_t)v); }
 OP v128_t wasm_i8x16_narrow_i16x8(v128_t a, v128_t b) {

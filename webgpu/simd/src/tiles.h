@@ -17,140 +17,73 @@ typedef struct {
   const u32 *s[R];
 } rows;
 
-// The sum of the lanes of each of four vectors.
-INLINE v128_t across(v128_t a, v128_t b, v128_t c, v128_t d) {
-  v128_t ab = wasm_i32x4_add(wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), wasm_i32x4_shuffle(a, b, 2, 6, 3, 7));
-  v128_t cd = wasm_i32x4_add(wasm_i32x4_shuffle(c, d, 0, 4, 1, 5), wasm_i32x4_shuffle(c, d, 2, 6, 3, 7));
-  return wasm_i32x4_add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5), wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7));
-}
-
 // The sum of a block of Q6_K may need 33 bits, those of its halves do not.
 INLINE u32 by_halves(u32 format) { return format == Q6_K; }
 
-// The f32 to add for four sums of blocks.
-INLINE v128_t scaled(v128_t sums, v128_t x_scale, v128_t scale) {
-  return wasm_f32x4_mul(wasm_f32x4_mul(sums, x_scale), scale);
-}
-
-// The sum of a block without whole scales, in the lanes of vectors: of all of it in `first`, or of its halves.
-typedef struct {
-  v128_t first, second;
-} block_sum;
-
-// x is that of a group, of which this is block j.
-INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x, u32 j) {
-  a = wasm_i32x4_dot_i16x8(a, wasm_v128_load(x + 32 * j));
-  b = wasm_i32x4_dot_i16x8(b, wasm_v128_load(x + 32 * j + 8));
-  c = wasm_i32x4_dot_i16x8(c, wasm_v128_load(x + 32 * j + 16));
-  d = wasm_i32x4_dot_i16x8(d, wasm_v128_load(x + 32 * j + 24));
-  block_sum sum = {wasm_i32x4_add(a, b), wasm_i32x4_add(c, d)};
-  if (!has_wholes(format)) sum.first = wasm_i32x4_add(sum.first, sum.second);
-  return sum;
-}
-
 enum { NARROW = 4 };  // most rows of x that share a weight row's registers
 
-// The sums of a block for up to four rows of x.
+// Where a step of W weight rows and m rows of x is: at a unit.
 typedef struct {
-  block_sum of[NARROW];
-} block_sums;
+  const u8 *q[2];
+  const u32 *s[2];
+  const group *x[NARROW];
+} step;
 
-INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *const *x, u32 g, u32 j) {
-  v128_t v[4];
-  unpack_block(format, q, g, j, v);
-  block_sums r;
-  for (u32 i = 0; i < m; i++) {
-    r.of[i] = dot_block(format, v[0], v[1], v[2], v[3], x[i], j);
-    // Here, while the weights are in registers: clang moves sums to where they are needed.
-    KEEP(r.of[i].first);
-    if (has_wholes(format)) KEEP(r.of[i].second);
+enum { MOST_PAIRS = 6 };
+
+// Adds a group, which has n blocks, to the sums of all pairs of rows: pair k is weight row k / m and row k % m of x.
+INLINE void add_group(u32 format, u32 W, u32 m, const step *t, u32 upper, u32 n, lanes *acc) {
+  u32 whole = has_wholes(format), pairs = W * m;
+  sums a[MOST_PAIRS + 1], c[MOST_PAIRS];
+  UNROLL for (u32 j = 0; j < 4; j++) {
+    UNROLL for (u32 r = 0; r < W; r++) {
+      numbers w = {};
+      if (j < n) w = unpack_numbers(format, t->q[r], upper, j);
+      UNROLL for (u32 i = 0; i < m; i++) {
+        u32 k = r * m + i;
+        sums s = j < n ? dot_block(whole, w, t->x[i][upper].x + 32 * j) : no_sums();
+        if (j == 0) a[k] = s;
+        else if (j == 1) a[k] = pair(whole, a[k], s);
+        else if (j == 2) c[k] = s;
+        else a[k] = four(whole, a[k], pair(whole, c[k], s));
+        if (pairs > 2) keep_sums(whole, j == 2 ? &c[k] : &a[k]);
+      }
+    }
   }
-  return r;
-}
-
-INLINE block_sum dot_one(u32 format, const u8 *q, const i16 *x, u32 g, u32 j) {
-  v128_t v[4];
-  unpack_block(format, q, g, j, v);
-  return dot_block(format, v[0], v[1], v[2], v[3], x, j);
-}
-
-// The numbers of group g of a row of x, which has n blocks there: see group_of.
-INLINE const i16 *numbers_of(const i16 *x, u32 g, u32 n) {
-  x += 128 * g;
-  __asm__("" : "+r"(x));
-  if (n == 4) (void)*((const volatile i16 *)x + 127);
-  return x;
-}
-
-// What group g, with the sums of four blocks, adds to the sums of a row of x.
-INLINE v128_t of_group(u32 format, const tile *x, u32 g, const scales *s, const wholes *w, block_sum a, block_sum b,
-                       block_sum c, block_sum d) {
-  v128_t sum = across(a.first, b.first, c.first, d.first), f;
-  if (has_wholes(format)) {
-    v128_t rest = wasm_i32x4_mul(across(a.second, b.second, c.second, d.second), w->second);
-    sum = wasm_i32x4_mul(sum, w->first);
-    f = by_halves(format) ? wasm_f32x4_add(wasm_f32x4_convert_i32x4(sum), wasm_f32x4_convert_i32x4(rest))
-                          : wasm_f32x4_convert_i32x4(wasm_i32x4_add(sum, rest));
-  } else {
-    f = wasm_f32x4_convert_i32x4(sum);
+  if (pairs % PER) a[pairs] = a[pairs - 1];
+  wholes by[2];
+  UNROLL for (u32 r = 0; r < W; r++)
+    if (whole) by[r] = unpack_wholes(format, t->s[r], upper);
+  UNROLL for (u32 k = 0; k < pairs; k += PER) {
+    u32 other = k + PER - 1 < pairs ? k + PER - 1 : pairs - 1;
+    const group *x = t->x[k % m] + upper, *y = t->x[other % m] + upper;
+    scales of = unpack_scales(format, t->s[k / m], t->s[other / m], upper, n);
+    wholes w[2];
+    if (whole) w[0] = by[k / m], w[1] = by[other / m];
+    lanes f = excess(format) ? float_sums(whole, by_halves(format), a + k, w, (i32 *)x->sum, (i32 *)y->sum)
+                             : float_sums(whole, by_halves(format), a + k, w, 0, 0);
+    f = mul_lanes(mul_lanes(f, load_lanes(x->scale, y->scale)), of.scale);
+    UNROLL for (u32 o = 0; o < offsets_of(format); o++)
+      f = add_lanes(f, mul_lanes(of.offset[o], load_lanes(x->sum[o], y->sum[o])));
+    acc[k / PER] = add_lanes(acc[k / PER], f);
   }
-  f = scaled(f, wasm_v128_load(x->scale + 4 * g), s->scale);
-  if (offsets_of(format) > 0) f = wasm_f32x4_add(f, wasm_f32x4_mul(s->offset[0], wasm_v128_load(x->sum[0] + 4 * g)));
-  if (offsets_of(format) > 1) f = wasm_f32x4_add(f, wasm_f32x4_mul(s->offset[1], wasm_v128_load(x->sum[1] + 4 * g)));
-  return f;
 }
 
-// What group g of a row of x and of a weight row, with n blocks, adds to the sums.
-INLINE v128_t group_one(u32 format, const u8 *q, const u32 *s, const tile *x, u32 g, u32 n) {
-  const u8 *w = group_of(format, q, g, n == 4);
-  const i16 *at = numbers_of(x->x, g, n);
-  block_sum none = {}, a = dot_one(format, w, at, g, 0);
-  block_sum b = n > 1 ? dot_one(format, w, at, g, 1) : none;
-  block_sum c = n > 2 ? dot_one(format, w, at, g, 2) : none;
-  block_sum d = n > 3 ? dot_one(format, w, at, g, 3) : none;
-  scales of = unpack_scales(format, s, g, n);
-  wholes by = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
-  return of_group(format, x, g, &of, &by, a, b, c, d);
-}
-
-// The sum of a row of x and a weight row, as `direct` computes it. With arrays of one, `direct` took much longer.
-INLINE f32 direct_one(u32 format, const u8 *q, const u32 *s, const tile *x, u32 blocks) {
-  v128_t acc = wasm_f32x4_splat(0);
-  tile t = *x;
-  u32 g = 0;
-  for (; 4 * g + 4 <= blocks; g++) acc = wasm_f32x4_add(acc, group_one(format, q, s, &t, g, 4));
-  if (!in_superblocks(format) && blocks % 4 > 0)
-    acc = wasm_f32x4_add(acc, group_one(format, q, s, &t, g, blocks % 4));
-  return sum_lanes(acc);
-}
-
-// Adds group g of m rows of x and a weight row, with n blocks.
-INLINE void add_group(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, u32 g, u32 n, v128_t *acc) {
-  const u8 *w = group_of(format, q, g, n == 4);
-  const i16 *at[NARROW];
-  for (u32 i = 0; i < m; i++) at[i] = numbers_of(x[i].x, g, n);
-  block_sums none = {}, a = dots(format, m, w, at, g, 0);
-  block_sums b = n > 1 ? dots(format, m, w, at, g, 1) : none;
-  block_sums c = n > 2 ? dots(format, m, w, at, g, 2) : none;
-  block_sums d = n > 3 ? dots(format, m, w, at, g, 3) : none;
-  scales of = unpack_scales(format, s, g, n);
-  wholes by = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
-  for (u32 i = 0; i < m; i++)
-    acc[i] = wasm_f32x4_add(acc[i], of_group(format, &x[i], g, &of, &by, a.of[i], b.of[i], c.of[i], d.of[i]));
-}
-
-// The sums of m rows of x, each a tile of its own, and a weight row: to out, out[stride] and so on.
-INLINE void direct(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, u32 blocks, f32 *out, u32 stride) {
-  v128_t acc[NARROW];
-  tile t[NARROW];
-  for (u32 i = 0; i < m; i++) {
-    acc[i] = wasm_f32x4_splat(0);
-    t[i] = x[i];
+// The sums of W weight rows and m rows of x: that of row i of x and weight row r to out[i * stride + r].
+INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *out, u32 stride) {
+  lanes acc[MOST_PAIRS];
+  step t = *from;
+  UNROLL for (u32 k = 0; k < W * m; k += PER) acc[k / PER] = splat_lanes(0);
+  for (u32 left = blocks / (4 * unit_groups(format)); left > 0; left--) {
+    UNROLL for (u32 r = 0; r < W; r++) READ_LAST(t.q[r], unit_bytes(format));
+    UNROLL for (u32 i = 0; i < m; i++) READ_LAST(t.x[i], unit_groups(format) * sizeof(group));
+    add_group(format, W, m, &t, 0, 4, acc);
+    if (in_superblocks(format)) add_group(format, W, m, &t, 1, 4, acc);
+    UNROLL for (u32 r = 0; r < W; r++) t.q[r] += unit_bytes(format), t.s[r] += unit_words(format);
+    UNROLL for (u32 i = 0; i < m; i++) t.x[i] += unit_groups(format);
   }
-  u32 g = 0;
-  for (; 4 * g + 4 <= blocks; g++) add_group(format, m, q, s, t, g, 4, acc);
-  if (!in_superblocks(format) && blocks % 4 > 0) add_group(format, m, q, s, t, g, blocks % 4, acc);
-  for (u32 i = 0; i < m; i++) out[i * stride] = sum_lanes(acc[i]);
+  if (!in_superblocks(format) && blocks % 4 > 0) add_group(format, W, m, &t, 0, blocks % 4, acc);
+  UNROLL for (u32 k = 0; k < W * m; k++) out[k % m * stride + k / m] = sum_lanes(part_of(acc[k / PER], k % PER));
 }
 
 // Up to eight blocks of the rows of a tile, unpacked.
@@ -192,7 +125,7 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offset
     for (u32 r = 0; r < R; r++) {
       v128_t scale = wasm_v128_load32_splat(&c->scale[r][b]);
       for (u32 p = 0; p < QUADS; p++) {
-        v128_t v = scaled(f[r][p], wasm_v128_load(x_scale + 4 * p), scale);
+        v128_t v = wasm_f32x4_mul(wasm_f32x4_mul(f[r][p], wasm_v128_load(x_scale + 4 * p)), scale);
         for (u32 o = 0; o < offsets; o++)
           v = wasm_f32x4_add(v, wasm_f32x4_mul(wasm_v128_load32_splat(&c->offset[o][r][b]),
                                                wasm_v128_load(x->sum[o] + (from + b) * m + 4 * p)));

@@ -118,11 +118,11 @@ static void compare_one(vector a) {
   ONE(f32x4_convert_i32x4, i32, f32, 4, x);
   ONE(f32x4_convert_u32x4, u32, f32, 4, x);
   ONE(i32x4_trunc_sat_f32x4, f32, i32, 4, truncated(x));
-  ONE(i16x8_extend_low_i8x16, i8, i16, 8, x);
+  ONE(u16x8_extend_low_u8x16, u8, u16, 8, x);
   ONE(i32x4_extend_low_i16x8, i16, i32, 4, x);
-  got.v = wasm_i16x8_extend_high_i8x16(a.v);
-  EACH(i16, 8, a.i8[8 + k]);
-  compare("i16x8_extend_high_i8x16", 0);
+  got.v = wasm_u16x8_extend_high_u8x16(a.v);
+  EACH(i16, 8, a.u8[8 + k]);
+  compare("u16x8_extend_high_u8x16", 0);
   got.v = wasm_i32x4_extend_high_i16x8(a.v);
   EACH(i32, 4, a.i16[4 + k]);
   compare("i32x4_extend_high_i16x8", 0);

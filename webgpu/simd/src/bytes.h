@@ -1,0 +1,162 @@
+// What products are made of, in vectors of 16 bytes; bytes256.h has the same in vectors of 32. A block is 32 numbers.
+//
+// Arguments called `format`, `wholes`, `shift` and `up` are constants where these functions are inlined.
+#pragma once
+#include "half.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNUSED __attribute__((unused))
+
+// Vectors of f32 have four lanes for each of PER pairs of a weight row and a row of x.
+enum { PER = 1 };
+typedef v128_t lanes;
+
+// The unsigned numbers of a block: the first and the last 16.
+typedef struct {
+  v128_t a, b;
+} bytes;
+
+INLINE v128_t first_half(bytes v) { return v.a; }
+INLINE v128_t last_half(bytes v) { return v.b; }
+INLINE bytes load_bytes(const u8 *at) { return (bytes){wasm_v128_load(at), wasm_v128_load(at + 16)}; }
+INLINE bytes or_bytes(bytes v, bytes w) { return (bytes){wasm_v128_or(v.a, w.a), wasm_v128_or(v.b, w.b)}; }
+
+INLINE v128_t shifted(v128_t v, u32 shift, u32 up) {
+  return shift > up ? wasm_u16x8_shr(v, shift - up) : shift < up ? wasm_i16x8_shl(v, up - shift) : v;
+}
+
+// The bits at `shift` of each byte, moved to `up`; mask is that of their new place.
+INLINE bytes field(bytes v, u32 shift, u32 up, u8 mask) {
+  v128_t bits = wasm_i8x16_splat((i8)mask);
+  return (bytes){wasm_v128_and(shifted(v.a, shift, up), bits), wasm_v128_and(shifted(v.b, shift, up), bits)};
+}
+
+// The lower, then the upper four bits of 16 bytes.
+INLINE bytes nibbles(const u8 *at) {
+  v128_t v = wasm_v128_load(at), bits = wasm_i8x16_splat(15);
+  return (bytes){wasm_v128_and(v, bits), wasm_v128_and(wasm_u16x8_shr(v, 4), bits)};
+}
+
+// Bit i of two bytes, as 16 in byte i.
+INLINE v128_t fifth_bits(v128_t two) {
+  v128_t bit = wasm_i8x16_make(1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128);
+  return wasm_v128_and(wasm_i8x16_eq(wasm_v128_and(two, bit), bit), wasm_i8x16_splat(16));
+}
+INLINE bytes fifths(const u8 *at) {
+  v128_t v = wasm_v128_load32_splat(at);
+  return (bytes){fifth_bits(wasm_i8x16_shuffle(v, v, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1)),
+                 fifth_bits(wasm_i8x16_shuffle(v, v, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3))};
+}
+
+// Entries of a table of 16.
+INLINE bytes look_up(v128_t table, bytes at) {
+  return (bytes){wasm_i8x16_swizzle(table, at.a), wasm_i8x16_swizzle(table, at.b)};
+}
+
+// The numbers in 16 bits and in the order of those of x: see quantise.h.
+typedef struct {
+  v128_t v[4];
+} numbers;
+
+INLINE numbers signed_numbers(const u8 *at) {
+  return (numbers){{wasm_i16x8_load8x8(at), wasm_i16x8_load8x8(at + 8), wasm_i16x8_load8x8(at + 16),
+                    wasm_i16x8_load8x8(at + 24)}};
+}
+
+INLINE v128_t even(v128_t v) { return wasm_v128_and(v, wasm_i16x8_splat(255)); }
+INLINE v128_t odd(v128_t v) { return wasm_u16x8_shr(v, 8); }
+INLINE numbers apart(bytes v) { return (numbers){{even(v.a), even(v.b), odd(v.a), odd(v.b)}}; }
+
+// Four bits of each byte, the upper ones or the lower.
+INLINE v128_t even_four(v128_t v, u32 upper) {
+  return wasm_v128_and(upper ? wasm_u16x8_shr(v, 4) : v, wasm_i16x8_splat(15));
+}
+INLINE v128_t odd_four(v128_t v, u32 upper) {
+  return upper ? wasm_u16x8_shr(v, 12) : wasm_v128_and(wasm_u16x8_shr(v, 8), wasm_i16x8_splat(15));
+}
+INLINE numbers four_bits(bytes v, u32 upper) {
+  return (numbers){{even_four(v.a, upper), even_four(v.b, upper), odd_four(v.a, upper), odd_four(v.b, upper)}};
+}
+INLINE numbers all_nibbles(const u8 *at) {
+  v128_t v = wasm_v128_load(at);
+  return (numbers){{even_four(v, 0), even_four(v, 1), odd_four(v, 0), odd_four(v, 1)}};
+}
+
+// Sums of products in integers. For a format with whole scales, `second` is that of the block's last 16.
+typedef struct {
+  v128_t first, second;
+} sums;
+
+// Has sums be computed here, while the weights are in registers: clang moves them to where they are needed.
+INLINE void keep_sums(u32 wholes, sums *s) {
+  KEEP(s->first);
+  if (wholes) KEEP(s->second);
+}
+INLINE sums no_sums(void) { return (sums){wasm_i32x4_splat(0), wasm_i32x4_splat(0)}; }
+
+INLINE sums dot_block(u32 wholes, numbers w, const i16 *x) {
+  v128_t a = wasm_i32x4_add(wasm_i32x4_dot_i16x8(w.v[0], wasm_v128_load(x)),
+                            wasm_i32x4_dot_i16x8(w.v[2], wasm_v128_load(x + 16)));
+  v128_t b = wasm_i32x4_add(wasm_i32x4_dot_i16x8(w.v[1], wasm_v128_load(x + 8)),
+                            wasm_i32x4_dot_i16x8(w.v[3], wasm_v128_load(x + 24)));
+  return wholes ? (sums){a, b} : (sums){wasm_i32x4_add(a, b), a};
+}
+
+// The sum of the lanes of each of four vectors, in two steps: of two of them, then of two such pairs.
+INLINE v128_t pair_lanes(v128_t a, v128_t b) {
+  return wasm_i32x4_add(wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), wasm_i32x4_shuffle(a, b, 2, 6, 3, 7));
+}
+INLINE v128_t four_lanes(v128_t ab, v128_t cd) {
+  return wasm_i32x4_add(wasm_i32x4_shuffle(ab, cd, 0, 1, 4, 5), wasm_i32x4_shuffle(ab, cd, 2, 3, 6, 7));
+}
+INLINE sums pair(u32 wholes, sums a, sums b) {
+  return (sums){pair_lanes(a.first, b.first), wholes ? pair_lanes(a.second, b.second) : a.second};
+}
+INLINE sums four(u32 wholes, sums ab, sums cd) {
+  return (sums){four_lanes(ab.first, cd.first), wholes ? four_lanes(ab.second, cd.second) : ab.second};
+}
+
+// Floats of four blocks for each of PER rows. Functions with arguments for two rows take the first PER of them.
+INLINE lanes splat_lanes(f32 x) { return wasm_f32x4_splat(x); }
+INLINE lanes add_lanes(lanes a, lanes b) { return wasm_f32x4_add(a, b); }
+INLINE lanes mul_lanes(lanes a, lanes b) { return wasm_f32x4_mul(a, b); }
+INLINE lanes negate_lanes(lanes v) { return wasm_f32x4_neg(v); }
+INLINE v128_t part_of(lanes v, UNUSED u32 k) { return v; }
+INLINE lanes join(v128_t a, UNUSED v128_t b) { return a; }
+INLINE lanes load_lanes(const void *a, UNUSED const void *b) { return wasm_v128_load(a); }
+INLINE lanes splat_words(const void *a, UNUSED const void *b) { return wasm_v128_load32_splat(a); }
+
+// The even and the odd ones of eight bytes as floats.
+typedef struct {
+  lanes even, odd;
+} float_pairs;
+INLINE float_pairs load_pairs(const void *a, UNUSED const void *b) {
+  v128_t v = wasm_u16x8_load8x8(a);
+  return (float_pairs){wasm_f32x4_convert_i32x4(wasm_v128_and(v, wasm_i32x4_splat(0xffff))),
+                       wasm_f32x4_convert_i32x4(wasm_u32x4_shr(v, 16))};
+}
+
+// The whole scales of the first and of the second halves of four blocks.
+typedef struct {
+  v128_t first, second;
+} wholes;
+
+// Of eight bytes, two for each block.
+INLINE wholes wholes_of(v128_t v) {
+  v128_t evens = wasm_i8x16_make(-1, -1, -1, 0, -1, -1, -1, 2, -1, -1, -1, 4, -1, -1, -1, 6);
+  v128_t odds = wasm_i8x16_make(-1, -1, -1, 1, -1, -1, -1, 3, -1, -1, -1, 5, -1, -1, -1, 7);
+  return (wholes){wasm_i32x4_shr(wasm_i8x16_swizzle(v, evens), 24), wasm_i32x4_shr(wasm_i8x16_swizzle(v, odds), 24)};
+}
+
+// The sums of four blocks as floats. `less`, unless it is 0, is what to take off: from the blocks, or from their first
+// and then from their second halves. `apart` adds the halves as floats.
+INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, const i32 *less,
+                        UNUSED const i32 *other_less) {
+  v128_t first = s->first, second = s->second;
+  if (less) first = wasm_i32x4_sub(first, wasm_v128_load(less));
+  if (!whole) return wasm_f32x4_convert_i32x4(first);
+  if (less) second = wasm_i32x4_sub(second, wasm_v128_load(less + 4));
+  first = wasm_i32x4_mul(first, w->first), second = wasm_i32x4_mul(second, w->second);
+  if (apart) return wasm_f32x4_add(wasm_f32x4_convert_i32x4(first), wasm_f32x4_convert_i32x4(second));
+  return wasm_f32x4_convert_i32x4(wasm_i32x4_add(first, second));
+}

@@ -1,0 +1,115 @@
+// bytes.h in vectors of 32 bytes, with AVX2. Sums of a block and of two pairs of rows are the same integers.
+#pragma once
+#include <immintrin.h>
+#include "half.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNUSED __attribute__((unused))
+
+enum { PER = 2 };
+typedef __m256 lanes;
+typedef __m256i bytes;
+
+INLINE v128_t first_half(bytes v) { return (v128_t)_mm256_castsi256_si128(v); }
+INLINE v128_t last_half(bytes v) { return (v128_t)_mm256_extracti128_si256(v, 1); }
+INLINE bytes load_bytes(const void *at) { return _mm256_loadu_si256(at); }
+INLINE bytes or_bytes(bytes v, bytes w) { return _mm256_or_si256(v, w); }
+INLINE bytes field(bytes v, u32 shift, u32 up, u8 mask) {
+  v = shift > up ? _mm256_srli_epi16(v, (i32)(shift - up)) : shift < up ? _mm256_slli_epi16(v, (i32)(up - shift)) : v;
+  return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+}
+INLINE __m256i twice(const void *at) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(at)); }
+INLINE __m256i upper_four(__m256i v) { return _mm256_srlv_epi32(v, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)); }
+INLINE bytes nibbles(const u8 *at) { return _mm256_and_si256(upper_four(twice(at)), _mm256_set1_epi8(15)); }
+INLINE bytes fifths(const u8 *at) {
+  i32 word;
+  __builtin_memcpy(&word, at, 4);
+  __m256i bit = _mm256_set1_epi64x((i64)0x8040201008040201), v = _mm256_set1_epi32(word);
+  v = _mm256_shuffle_epi8(v, _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303));
+  return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(v, bit), bit), _mm256_set1_epi8(16));
+}
+INLINE bytes look_up(v128_t table, bytes at) {
+  return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256((__m128i)table), at);
+}
+
+typedef struct {
+  __m256i v[2];
+} numbers;
+
+INLINE numbers signed_numbers(const u8 *at) {
+  return (numbers){{_mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)at)),
+                    _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)(at + 16)))}};
+}
+INLINE numbers apart(bytes v) {
+  return (numbers){{_mm256_and_si256(v, _mm256_set1_epi16(255)), _mm256_srli_epi16(v, 8)}};
+}
+INLINE numbers four_bits(bytes v, u32 upper) {
+  __m256i bits = _mm256_set1_epi16(15);
+  if (upper) return (numbers){{_mm256_and_si256(_mm256_srli_epi16(v, 4), bits), _mm256_srli_epi16(v, 12)}};
+  return (numbers){{_mm256_and_si256(v, bits), _mm256_and_si256(_mm256_srli_epi16(v, 8), bits)}};
+}
+INLINE numbers all_nibbles(const u8 *at) { return four_bits(upper_four(twice(at)), 0); }
+
+// The sums of the first 16 numbers are in the lower half.
+typedef __m256i sums;
+
+INLINE void keep_sums(UNUSED u32 wholes, sums *s) { KEEP(*s); }
+INLINE sums no_sums(void) { return _mm256_setzero_si256(); }
+INLINE sums dot_block(UNUSED u32 wholes, numbers w, const i16 *x) {
+  return _mm256_add_epi32(_mm256_madd_epi16(w.v[0], load_bytes(x)), _mm256_madd_epi16(w.v[1], load_bytes(x + 16)));
+}
+INLINE sums pair(UNUSED u32 wholes, sums a, sums b) {
+  return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+}
+INLINE sums four(UNUSED u32 wholes, sums ab, sums cd) {
+  return _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+}
+
+INLINE lanes splat_lanes(f32 x) { return _mm256_set1_ps(x); }
+INLINE lanes add_lanes(lanes a, lanes b) { return _mm256_add_ps(a, b); }
+INLINE lanes mul_lanes(lanes a, lanes b) { return _mm256_mul_ps(a, b); }
+INLINE lanes negate_lanes(lanes v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+INLINE v128_t part_of(lanes v, u32 k) {
+  return (v128_t)(k ? _mm256_extractf128_ps(v, 1) : _mm256_castps256_ps128(v));
+}
+INLINE lanes join(v128_t a, v128_t b) { return _mm256_set_m128((__m128)b, (__m128)a); }
+// Whether the compiler knows two addresses to be the same.
+#define same(a, b) (__builtin_constant_p((a) == (b)) && (a) == (b))
+INLINE lanes load_lanes(const void *a, const void *b) {
+  if (same(a, b)) return _mm256_broadcast_ps(a);
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+}
+INLINE lanes splat_words(const void *a, const void *b) {
+  if (same(a, b)) return _mm256_broadcast_ss(a);
+  return _mm256_set_m128(_mm_broadcast_ss(b), _mm_broadcast_ss(a));
+}
+
+typedef struct {
+  lanes even, odd;
+} float_pairs;
+INLINE float_pairs load_pairs(const void *a, const void *b) {
+  __m128i bytes = _mm_unpacklo_epi64(_mm_loadl_epi64(a), _mm_loadl_epi64(b));
+  __m256i v = _mm256_cvtepu8_epi16(bytes);
+  return (float_pairs){_mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(0xffff))),
+                       _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 16))};
+}
+
+typedef __m256i wholes;
+INLINE wholes wholes_of(v128_t v) {
+  return _mm256_cvtepi8_epi32(_mm_shuffle_epi8((__m128i)v, _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, -1, -1, -1, -1, -1,
+                                                                         -1, -1, -1)));
+}
+
+INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, const i32 *less,
+                        const i32 *other_less) {
+  __m256i a = s[0], b = s[1];
+  if (whole) {
+    if (less) a = _mm256_sub_epi32(a, load_bytes(less)), b = _mm256_sub_epi32(b, load_bytes(other_less));
+    a = _mm256_mullo_epi32(a, w[0]), b = _mm256_mullo_epi32(b, w[1]);
+  }
+  __m256i first = _mm256_permute2x128_si256(a, b, 0x20), second = _mm256_permute2x128_si256(a, b, 0x31);
+  if (apart) return _mm256_add_ps(_mm256_cvtepi32_ps(first), _mm256_cvtepi32_ps(second));
+  __m256i all = _mm256_add_epi32(first, second);
+  if (less && !whole) all = _mm256_sub_epi32(all, (__m256i)load_lanes(less, other_less));
+  return _mm256_cvtepi32_ps(all);
+}
