@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need besides Go, Node and make: three browsers (WebKitGTK needs an X server, xvfb), Vulkan
-# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute), clang 14 (to rebuild
+# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute), clang 16 (to rebuild
 # the modules of the cpu device, which it built), and gcc and an emulator for arm64 (for its intrinsics). As root on
 # Debian or Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
@@ -9,7 +9,7 @@ command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing
 command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || missing="$missing firefox-esr"
 command -v WebKitWebDriver >/dev/null 2>&1 || missing="$missing webkit2gtk-driver"
 command -v Xvfb >/dev/null 2>&1 || missing="$missing xvfb"
-{ command -v clang-14 && command -v wasm-ld-14; } >/dev/null 2>&1 || missing="$missing clang-14 lld-14"
+{ command -v clang-16 && command -v wasm-ld-16; } >/dev/null 2>&1 || missing="$missing clang-16 lld-16"
 { command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64; } >/dev/null 2>&1 ||
   missing="$missing gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . ||

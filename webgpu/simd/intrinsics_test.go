@@ -19,7 +19,7 @@ import (
 
 // TestIntrinsics compares the intrinsics of simd.h, and those of WebAssembly, with testdata/intrinsics.c.
 func TestIntrinsics(t *testing.T) {
-	clang := cmp.Or(os.Getenv("CLANG"), "clang-14")
+	clang := cmp.Or(os.Getenv("CLANG"), "clang-16")
 	strict := []string{"-std=c11", "-Wall", "-Wextra", "-Werror", "testdata/intrinsics.c"}
 	compile := func(t *testing.T, compiler string, flags ...string) string {
 		if _, err := exec.LookPath(compiler); err != nil {

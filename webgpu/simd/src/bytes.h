@@ -7,6 +7,13 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNUSED __attribute__((unused))
 
+// Whether products of bytes are an instruction.
+#ifdef __wasm_relaxed_simd__
+enum { PLANES = 1 };
+#else
+enum { PLANES = 0 };
+#endif
+
 // Vectors of f32 have four lanes for each of PER pairs of a weight row and a row of x.
 enum { PER = 1 };
 typedef v128_t lanes;
@@ -94,7 +101,29 @@ INLINE void keep_sums(u32 wholes, sums *s) {
 }
 INLINE sums no_sums(void) { return (sums){wasm_i32x4_splat(0), wasm_i32x4_splat(0)}; }
 
-INLINE sums dot_block(u32 wholes, numbers w, const i16 *x) {
+#ifdef __wasm_relaxed_simd__
+// Adds products of signed bytes and of numbers of 7 bits. Engines differ where a number has 8.
+INLINE v128_t add_products(v128_t sum, const void *x, v128_t w) {
+  return (v128_t)__builtin_wasm_relaxed_dot_i8x16_i7x16_add_s_i32x4(wasm_v128_load(x), w, sum);
+}
+
+// The sums of a block, whose x is in planes of 32 upper bytes and 32 lower ones.
+INLINE sums dot_planes(u32 wholes, numbers w, const i16 *x) {
+  v128_t none = wasm_i32x4_splat(0), first = add_products(none, x, w.v[0]);
+  if (!wholes) {
+    first = wasm_i32x4_shl(add_products(first, x + 8, w.v[1]), 8);
+    return (sums){add_products(add_products(first, x + 16, w.v[0]), x + 24, w.v[1]), none};
+  }
+  v128_t second = wasm_i32x4_shl(add_products(none, x + 8, w.v[1]), 8);
+  return (sums){add_products(wasm_i32x4_shl(first, 8), x + 16, w.v[0]), add_products(second, x + 24, w.v[1])};
+}
+INLINE numbers in_bytes(bytes v) { return (numbers){{v.a, v.b}}; }
+#endif
+
+INLINE sums dot_block(UNUSED u32 planes, u32 wholes, numbers w, const i16 *x) {
+#ifdef __wasm_relaxed_simd__
+  if (planes) return dot_planes(wholes, w, x);
+#endif
   v128_t a = wasm_i32x4_add(wasm_i32x4_dot_i16x8(w.v[0], wasm_v128_load(x)),
                             wasm_i32x4_dot_i16x8(w.v[2], wasm_v128_load(x + 16)));
   v128_t b = wasm_i32x4_add(wasm_i32x4_dot_i16x8(w.v[1], wasm_v128_load(x + 8)),

@@ -6,7 +6,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNUSED __attribute__((unused))
 
-enum { PER = 2 };
+enum { PER = 2, PLANES = 0 };
 typedef __m256 lanes;
 typedef __m256i bytes;
 
@@ -55,7 +55,7 @@ typedef __m256i sums;
 
 INLINE void keep_sums(UNUSED u32 wholes, sums *s) { KEEP(*s); }
 INLINE sums no_sums(void) { return _mm256_setzero_si256(); }
-INLINE sums dot_block(UNUSED u32 wholes, numbers w, const i16 *x) {
+INLINE sums dot_block(UNUSED u32 planes, UNUSED u32 wholes, numbers w, const i16 *x) {
   return _mm256_add_epi32(_mm256_madd_epi16(w.v[0], load_bytes(x)), _mm256_madd_epi16(w.v[1], load_bytes(x + 16)));
 }
 INLINE sums pair(UNUSED u32 wholes, sums a, sums b) {

@@ -22,6 +22,8 @@ INLINE u32 offsets_of(u32 format) {
   return format == Q2_K ? 2 : format == Q4_1 || format == Q5_1 || format == Q4_K || format == Q5_K;
 }
 INLINE u32 has_wholes(u32 format) { return format == Q2_K || format == Q3_K || format == Q6_K; }
+// Whether x is in planes of bytes, see quantise.h: for numbers of 7 bits.
+INLINE u32 in_planes(u32 format) { return PLANES && format != Q8_0 && format != IQ4_NL; }
 INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
@@ -216,6 +218,9 @@ INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
 // The same in the order of x: see quantise.h.
 INLINE numbers unpack_numbers(u32 format, const u8 *q, u32 upper, u32 j) {
   if (format == Q8_0) return signed_numbers(q + 32 * j);
+#ifdef __wasm_relaxed_simd__
+  if (in_planes(format)) return in_bytes(unpack_block(format, q, upper, j));
+#endif
   if (format == Q4_0 || format == Q4_1) return all_nibbles(q + 16 * j);
   if (format == Q4_K) return four_bits(load_bytes(q + 64 * upper + j / 2 * 32), j % 2);
   return apart(unpack_block(format, q, upper, j));
@@ -256,9 +261,9 @@ INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i1
     __builtin_memcpy(whole, &v, sizeof whole);
   }
   if (groups == 2 && upper)
-    for (u32 j = 0; j < 4; j++) unpack_to(format, q, 1, j, whole, w);
+    UNROLL for (u32 j = 0; j < 4; j++) unpack_to(format, q, 1, j, whole, w);
   else if (groups == 2)
-    for (u32 j = 0; j < 4; j++) unpack_to(format, q, 0, j, whole, w);
+    UNROLL for (u32 j = 0; j < 4; j++) unpack_to(format, q, 0, j, whole, w);
   else
     for (u32 j = 0; j < n; j++) unpack_to(format, q, 0, j, whole, w);
 }

@@ -4,7 +4,8 @@
 #include "reduce.h"
 
 // A group of a row of x. Of each block the numbers at even places come first, then those at odd ones: weights come out
-// of their bytes so. For Q8_0 they keep their order. A sum is that of a block times its scale, or of each half of a
+// of their bytes so. For Q8_0 they keep their order. In planes, all upper bytes of a block come first, then the lower
+// ones. A sum is that of a block times its scale, or of each half of a
 // block for a format with two offsets. For a format with an excess it is an integer, the excess times the sum.
 typedef struct {
   i16 x[128];
@@ -77,6 +78,15 @@ static inline void quantise_row(const f32 *x, u32 cols, u32 format, group *to) {
     }
     for (u32 k = 0; k < 2; k++) {
       v128_t a = w[2 * k], b = w[2 * k + 1];
+      if (in_planes(format)) {
+        // The lower byte has a sign, so the upper one is rounded.
+        v128_t half = wasm_i16x8_splat(128), c = wasm_i16x8_add(a, half), d = wasm_i16x8_add(b, half);
+        wasm_v128_store(numbers + 8 * k,
+                        wasm_i8x16_shuffle(c, d, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+        wasm_v128_store(numbers + 16 + 8 * k,
+                        wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+        continue;
+      }
       u32 in_order = format == Q8_0;
       wasm_v128_store(numbers + (in_order ? 16 * k : 8 * k),
                       in_order ? a : wasm_i16x8_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14));

@@ -41,12 +41,12 @@ INLINE void add_group(u32 format, u32 W, u32 m, const step *t, u32 upper, u32 n,
       if (j < n) w = unpack_numbers(format, t->q[r], upper, j);
       UNROLL for (u32 i = 0; i < m; i++) {
         u32 k = r * m + i;
-        sums s = j < n ? dot_block(whole, w, t->x[i][upper].x + 32 * j) : no_sums();
+        sums s = j < n ? dot_block(in_planes(format), whole, w, t->x[i][upper].x + 32 * j) : no_sums();
         if (j == 0) a[k] = s;
         else if (j == 1) a[k] = pair(whole, a[k], s);
         else if (j == 2) c[k] = s;
         else a[k] = four(whole, a[k], pair(whole, c[k], s));
-        if (pairs > 2) keep_sums(whole, j == 2 ? &c[k] : &a[k]);
+        if (m > 1) keep_sums(whole, j == 2 ? &c[k] : &a[k]);
       }
     }
   }
