@@ -161,7 +161,7 @@ async function startLlama() {
           });
           const ended = (code) => reject(new Error(`llama.cpp ended with ${code}`));
           child.once("exit", ended);
-          child.send({ call, given });
+          child.send({ call, given }, (error) => error && reject(error)); // the child may have ended
         });
       return {
         load: (given) => ask("load", given),
