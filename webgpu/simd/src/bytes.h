@@ -189,3 +189,13 @@ INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, co
   if (apart) return wasm_f32x4_add(wasm_f32x4_convert_i32x4(first), wasm_f32x4_convert_i32x4(second));
   return wasm_f32x4_convert_i32x4(wasm_i32x4_add(first, second));
 }
+
+// Vectors of LANES words.
+typedef v128_t ints;
+INLINE ints no_ints(void) { return wasm_i32x4_splat(0); }
+INLINE ints load_ints(const void *at) { return wasm_v128_load(at); }
+INLINE ints splat_ints(const void *at) { return wasm_v128_load32_splat(at); }
+INLINE ints add_dot(ints sum, ints a, ints b) { return wasm_i32x4_add(sum, wasm_i32x4_dot_i16x8(a, b)); }
+INLINE lanes to_floats(ints v) { return wasm_f32x4_convert_i32x4(v); }
+INLINE lanes load_floats(const f32 *at) { return wasm_v128_load(at); }
+INLINE void store_floats(f32 *at, lanes v) { wasm_v128_store(at, v); }

@@ -113,3 +113,12 @@ INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, co
   if (less && !whole) all = _mm256_sub_epi32(all, (__m256i)load_lanes(less, other_less));
   return _mm256_cvtepi32_ps(all);
 }
+
+typedef __m256i ints;
+INLINE ints no_ints(void) { return _mm256_setzero_si256(); }
+INLINE ints load_ints(const void *at) { return _mm256_loadu_si256(at); }
+INLINE ints splat_ints(const void *at) { return _mm256_castps_si256(_mm256_broadcast_ss(at)); }
+INLINE ints add_dot(ints sum, ints a, ints b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
+INLINE lanes to_floats(ints v) { return _mm256_cvtepi32_ps(v); }
+INLINE lanes load_floats(const f32 *at) { return _mm256_loadu_ps(at); }
+INLINE void store_floats(f32 *at, lanes v) { _mm256_storeu_ps(at, v); }

@@ -177,16 +177,16 @@ INLINE u32 unit_bytes(u32 format) {
   return 192;  // Q6_K
 }
 
-// Loads have constant offsets from one pointer, and wazero compares each with the size of the memory unless it has
-// compared a later one: so the last of `size` bytes is read first.
+// Has loads from an address have constant offsets: clang would keep two addresses in a vector. wazero compares the end
+// of each load with the size of the memory unless it compared a later one, so the last of `size` bytes is read first.
 #ifdef __wasm__
-#define READ_LAST(at, size)                             \
-  do {                                                  \
-    __asm__("" : "+r"(at));                             \
-    (void)*((const volatile u8 *)(at) + (size) - 1);    \
+#define LOADS_FROM(at, size)                          \
+  do {                                                \
+    __asm__("" : "+r"(at));                           \
+    (void)*((const volatile u8 *)(at) + (size) - 1);  \
   } while (0)
 #else
-#define READ_LAST(at, size) (void)0
+#define LOADS_FROM(at, size) __asm__("" : "+r"(at))
 #endif
 
 // The numbers of block j of a group of a unit. Q8_0 has none: its weights are signed.

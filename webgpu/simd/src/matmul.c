@@ -14,14 +14,14 @@ typedef struct {
   const f32 *x;
   u32 ldx;
   u8 *tiles;     // x, quantised
-  v128_t *wide;  // sums of the wide tiles, (m/8, 4, R, 2)
+  f32 *wide;     // sums of the wide tiles: (4, R, WIDE_ROWS) of each
   f32 *factors;  // of the sums of each row of x
   f32 *sums;     // (m, PANEL)
 } product;
 
-// The rows of x in the next wide tile, of `left`: its last row may repeat the last one of x, where this is faster than
+// The rows of x in the next wide tile, of `left`: its last rows may repeat the last one of x, where this is faster than
 // smaller tiles. 0: the rest has the narrow tiles, of one to four rows.
-static u32 wide_from = 7;
+static u32 wide_from = PER > 1 ? 13 : 7;
 static u32 wide_rows(u32 left) { return left >= wide_from ? WIDE_ROWS : 0; }
 
 #ifdef __wasm__
@@ -30,7 +30,14 @@ void narrow_only(void) { wide_from = ~0u; }
 #endif
 
 // Room for the rows of all tiles.
-static u32 padded(u32 m) { return m + 7; }
+static u32 padded(u32 m) { return m + WIDE_ROWS - 1; }
+
+// The first row of x that is in no wide tile.
+static u32 narrow_from(u32 m) {
+  u32 i = 0;
+  while (i < m && wide_rows(m - i)) i += wide_rows(m - i);
+  return i;
+}
 
 enum { GRAIN = 8192 };  // multiplications of a part that is worth handing out
 
@@ -85,53 +92,40 @@ static const struct {
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
-#define WIDE(name, offsets, halves)                                                    \
-  APART void name(const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) { \
-    wide(c, x, from, blocks, offsets, halves, sums);                                   \
+#define WIDE(name, offsets, halves)                                                 \
+  APART void name(const chunk *c, const tile *x, u32 from, u32 blocks, f32 *sums) { \
+    wide(c, x, from, blocks, offsets, halves, sums);                                \
   }
 WIDE(by_scale, 0, 0) WIDE(by_offset, 1, 0) WIDE(by_offsets, 2, 0) WIDE(by_half, 0, 1)
 
 // Adds a chunk for a wide tile.
-static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {
-  static void (*const by_count[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset, by_offsets};
+static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, f32 *sums) {
+  static void (*const by_count[])(const chunk *, const tile *, u32, u32, f32 *) = {by_scale, by_offset, by_offsets};
   (by_halves(format) ? by_half : by_count[offsets_of(format)])(c, x, from, blocks, sums);
 }
 
 // Writes the sums of the wide tiles.
 static void wide_tiles(const product *p, const rows *w, f32 *out) {
-  u32 end = 0;  // of the rows of x in wide tiles
-  while (wide_rows(p->m - min_u32(end, p->m))) end += WIDE_ROWS;
+  u32 end = narrow_from(p->m);
   if (end == 0) return;
-  for (u32 i = 0; i < end * R; i++) p->wide[i] = wasm_f32x4_splat(0);
+  for (u32 i = 0; i < 4 * end * R; i += 4) wasm_v128_store(p->wide + i, wasm_f32x4_splat(0));
   for (u32 from = 0; from < p->cols / 32; from += CHUNK / 32) {
     u32 blocks = min_u32(p->cols / 32 - from, CHUNK / 32);
     chunk c;
     blocked[p->format].unpack(w, from, blocks, &c);
     for (u32 i = 0; i < end; i += WIDE_ROWS) {
       tile x = tile_at(p->tiles + i * quantised_bytes(p->cols), WIDE_ROWS, p->cols);
-      add_chunk(p->format, &c, &x, from, blocks, p->wide + i * R);
+      add_chunk(p->format, &c, &x, from, blocks, p->wide + 4 * i * R);
     }
   }
   for (u32 i = 0; i < end; i += WIDE_ROWS) {
-    const v128_t *sums = p->wide + i * R;
-    u32 each = R * QUADS;
+    const f32 *sums = p->wide + 4 * i * R;
+    const u32 each = WIDE_ROWS * R;
     for (u32 k = 0; k < each; k++) {
-      v128_t v = wasm_f32x4_add(wasm_f32x4_add(sums[k], sums[each + k]),
-                                wasm_f32x4_add(sums[2 * each + k], sums[3 * each + k]));
-      f32 *to = out + (i + k % QUADS * 4) * PANEL + k / QUADS;
-      wasm_v128_store32_lane(to, v, 0);
-      wasm_v128_store32_lane(to + PANEL, v, 1);
-      wasm_v128_store32_lane(to + 2 * PANEL, v, 2);
-      wasm_v128_store32_lane(to + 3 * PANEL, v, 3);
+      f32 *to = out + (i + k % WIDE_ROWS) * PANEL + k / WIDE_ROWS;
+      *to = (sums[k] + sums[each + k]) + (sums[2 * each + k] + sums[3 * each + k]);
     }
   }
-}
-
-// The first row of x that is in no wide tile.
-static u32 narrow_from(u32 m) {
-  u32 i = 0;
-  while (i < m && wide_rows(m - i)) i += wide_rows(m - i);
-  return min_u32(i, m);
 }
 
 static void narrow_tiles(const product *p, const rows *w, f32 *out) {
@@ -331,8 +325,8 @@ void matmul(const dispatch *d, const thread *t) {
       !holds(d->b[1], 0, p.n, p.q_bytes / 4, p.q_bytes / 4) || !holds(d->b[4], 0, p.n, p.s_bytes / 4, p.s_bytes / 4))
     return;
   p.tiles = t->scratch + (0 - (uintptr_t)t->scratch) % 64;
-  p.wide = (v128_t *)(p.tiles + (quantised(format) ? padded(m) * quantised_bytes(cols) : 0));
-  p.sums = (f32 *)(p.wide + padded(m) * R);
+  p.wide = (f32 *)(p.tiles + (quantised(format) ? padded(m) * quantised_bytes(cols) : 0));
+  p.sums = p.wide + 4 * padded(m) * R;
   p.factors = p.sums + padded(m) * PANEL;
   if (t->first) {
     for (u32 i = 0; i < m; i++) p.factors[i] = factor_of(p.x + i * p.ldx, cols, squares, PARAM_F32(9));

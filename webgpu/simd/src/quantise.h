@@ -13,7 +13,7 @@ typedef struct {
   u32 unused[4];  // a group is whole cache lines
 } group;
 
-// A tile of m = 8 rows of x. Pairs of neighbours are together: x is (blocks, 16, m, 2), scale is (blocks, m), and each
+// A wide tile of m rows of x. Pairs of neighbours are together: x is (blocks, 16, m, 2), scale is (blocks, m), and each
 // sum too. Blocks are rounded up to whole groups, with scales of zero.
 typedef struct {
   i16 *x;

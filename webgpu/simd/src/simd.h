@@ -230,11 +230,16 @@ OP v128_t wasm_i32x4_trunc_sat_f32x4(v128_t v) { return (v128_t)vcvtq_s32_f32((f
 #define HIDE(v) __asm__("" : ANY_REGISTER(v))
 #define KEEP(v) __asm__ volatile("" : ANY_REGISTER(v))
 
-// Has the loop that follows be unrolled as a whole, or not at all.
+// Has the loop that follows be unrolled as a whole, or in part; engines run out of registers where clang unrolls it.
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
-#define NO_UNROLL _Pragma("clang loop unroll(disable)")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
-#define NO_UNROLL _Pragma("GCC unroll 1")
+#endif
+#ifdef __wasm__
+#define UNROLL_SOME _Pragma("clang loop unroll(disable)")
+#elif defined(__clang__)
+#define UNROLL_SOME _Pragma("clang loop unroll_count(4)")
+#else
+#define UNROLL_SOME _Pragma("GCC unroll 4")
 #endif

@@ -1,5 +1,5 @@
-// Dot products of rows of x and rows of weights: tiles of eight rows of x by four rows of weights, or of up to four by
-// one.
+// Dot products of rows of x and rows of weights: wide tiles of eight or sixteen rows of x by four rows of weights, or
+// narrow ones of up to four by one or two.
 //
 // Rows of x are quantised to 16-bit numbers in blocks of 32 (quantise.h), so the sum of a block is a whole number, and
 // its order does not matter. It becomes an f32; block b adds to the b%4-th of four sums. All tiles keep to this order,
@@ -8,8 +8,8 @@
 #include "format.h"
 #include "quantise.h"
 
-enum { R = 4, CHUNK = 256 };                    // weight rows of a tile, columns that are unpacked at once
-enum { WIDE_ROWS = 8, QUADS = WIDE_ROWS / 4 };  // rows of x of a wide tile, and vectors of them
+enum { R = 4, CHUNK = 256 };                // weight rows of a tile, columns that are unpacked at once
+enum { LANES = 4 * PER, V = 2, WIDE_ROWS = V * LANES };  // rows of x of a vector, and of a wide tile of V vectors
 
 // The rows of a tile: those past the end repeat the last one.
 typedef struct {
@@ -75,8 +75,8 @@ INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *
   step t = *from;
   UNROLL for (u32 k = 0; k < W * m; k += PER) acc[k / PER] = splat_lanes(0);
   for (u32 left = blocks / (4 * unit_groups(format)); left > 0; left--) {
-    UNROLL for (u32 r = 0; r < W; r++) READ_LAST(t.q[r], unit_bytes(format));
-    UNROLL for (u32 i = 0; i < m; i++) READ_LAST(t.x[i], unit_groups(format) * sizeof(group));
+    UNROLL for (u32 r = 0; r < W; r++) LOADS_FROM(t.q[r], unit_bytes(format));
+    UNROLL for (u32 i = 0; i < m; i++) LOADS_FROM(t.x[i], unit_groups(format) * sizeof(group));
     add_group(format, W, m, &t, 0, 4, acc);
     if (in_superblocks(format)) add_group(format, W, m, &t, 1, 4, acc);
     UNROLL for (u32 r = 0; r < W; r++) t.q[r] += unit_bytes(format), t.s[r] += unit_words(format);
@@ -93,43 +93,42 @@ typedef struct {
 } chunk;
 
 // Adds the blocks of a chunk, block `from` of the row being its first, for a wide tile. The lanes are rows of
-// x; sums are (4, R, QUADS) vectors.
-INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offsets, u32 halves, v128_t *sums) {
+// x; sums are (4, R, V) vectors.
+INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offsets, u32 halves, f32 *sums) {
   const u32 m = WIDE_ROWS;
   for (u32 b = 0; b < blocks; b++) {
     const i16 *at = x->x + (from + b) * 32 * m;
-    const f32 *x_scale = x->scale + (from + b) * m;
-    v128_t f[R][QUADS];
+    u32 place = (from + b) * m;
+    lanes f[R][V];
     UNROLL for (u32 part = 0; part <= halves; part++) {
-      v128_t d[R][QUADS];
+      ints d[R][V];
       u32 pairs = halves ? 8 : 16;
-      for (u32 r = 0; r < R; r++)
-        for (u32 p = 0; p < QUADS; p++) d[r][p] = wasm_i32x4_splat(0);
+      UNROLL for (u32 r = 0; r < R; r++)
+        UNROLL for (u32 v = 0; v < V; v++) d[r][v] = no_ints();
       const i16 *numbers = at + part * 16 * m, *weights = c->w[0] + b * 32 + part * 16;
-      NO_UNROLL  // else clang loads all of x first, and engines run out of registers
-      for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
-        v128_t v[QUADS];
-        for (u32 p = 0; p < QUADS; p++) v[p] = wasm_v128_load(numbers + 8 * p);
-        for (u32 r = 0; r < R; r++) {
-          v128_t two = wasm_v128_load32_splat(weights + r * CHUNK);
-          for (u32 p = 0; p < QUADS; p++) d[r][p] = wasm_i32x4_add(d[r][p], wasm_i32x4_dot_i16x8(two, v[p]));
+      UNROLL_SOME for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
+        ints n[V];
+        UNROLL for (u32 v = 0; v < V; v++) n[v] = load_ints(numbers + 2 * LANES * v);
+        UNROLL for (u32 r = 0; r < R; r++) {
+          ints two = splat_ints(weights + r * CHUNK);
+          UNROLL for (u32 v = 0; v < V; v++) d[r][v] = add_dot(d[r][v], two, n[v]);
         }
       }
-      for (u32 r = 0; r < R; r++)
-        for (u32 p = 0; p < QUADS; p++) {
-          v128_t sum = wasm_f32x4_convert_i32x4(d[r][p]);
-          f[r][p] = part == 0 ? sum : wasm_f32x4_add(f[r][p], sum);
+      UNROLL for (u32 r = 0; r < R; r++)
+        UNROLL for (u32 v = 0; v < V; v++) {
+          lanes sum = to_floats(d[r][v]);
+          f[r][v] = part == 0 ? sum : add_lanes(f[r][v], sum);
         }
     }
-    v128_t *to = sums + b % 4 * R * QUADS;
-    for (u32 r = 0; r < R; r++) {
-      v128_t scale = wasm_v128_load32_splat(&c->scale[r][b]);
-      for (u32 p = 0; p < QUADS; p++) {
-        v128_t v = wasm_f32x4_mul(wasm_f32x4_mul(f[r][p], wasm_v128_load(x_scale + 4 * p)), scale);
-        for (u32 o = 0; o < offsets; o++)
-          v = wasm_f32x4_add(v, wasm_f32x4_mul(wasm_v128_load32_splat(&c->offset[o][r][b]),
-                                               wasm_v128_load(x->sum[o] + (from + b) * m + 4 * p)));
-        to[r * QUADS + p] = wasm_f32x4_add(to[r * QUADS + p], v);
+    f32 *to = sums + b % 4 * R * m;
+    UNROLL for (u32 r = 0; r < R; r++) {
+      lanes scale = splat_words(&c->scale[r][b], &c->scale[r][b]);
+      UNROLL for (u32 v = 0; v < V; v++, to += LANES) {
+        lanes s = mul_lanes(mul_lanes(f[r][v], load_floats(x->scale + place + LANES * v)), scale);
+        UNROLL for (u32 o = 0; o < offsets; o++)
+          s = add_lanes(s, mul_lanes(splat_words(&c->offset[o][r][b], &c->offset[o][r][b]),
+                                     load_floats(x->sum[o] + place + LANES * v)));
+        store_floats(to, add_lanes(load_floats(to), s));
       }
     }
   }
