@@ -230,6 +230,14 @@ OP v128_t wasm_i32x4_trunc_sat_f32x4(v128_t v) { return (v128_t)vcvtq_s32_f32((f
 #define HIDE(v) __asm__("" : ANY_REGISTER(v))
 #define KEEP(v) __asm__ volatile("" : ANY_REGISTER(v))
 
+// Has the processor fetch so many bytes, where it can be told. By itself it begins anew with each short row.
+#ifdef __wasm__
+#define FETCH(at, size) (void)(at)
+#else
+#define FETCH(at, size) \
+  for (u32 byte = 0; byte < (size); byte += 64) __builtin_prefetch((at) + byte)
+#endif
+
 // Has the loop that follows be unrolled as a whole, or in part; engines run out of registers where clang unrolls it.
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")

@@ -74,8 +74,12 @@ INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *
   lanes acc[MOST_PAIRS];
   step t = *from;
   UNROLL for (u32 k = 0; k < W * m; k += PER) acc[k / PER] = splat_lanes(0);
-  for (u32 left = blocks / (4 * unit_groups(format)); left > 0; left--) {
-    UNROLL for (u32 r = 0; r < W; r++) LOADS_FROM(t.q[r], unit_bytes(format));
+  u32 units = blocks / (4 * unit_groups(format)), next = 2 * W * units * unit_bytes(format);
+  for (u32 left = units; left > 0; left--) {
+    UNROLL for (u32 r = 0; r < W; r++) {
+      LOADS_FROM(t.q[r], unit_bytes(format));
+      FETCH(t.q[r] + next, unit_bytes(format));  // for the step after the next
+    }
     UNROLL for (u32 i = 0; i < m; i++) LOADS_FROM(t.x[i], unit_groups(format) * sizeof(group));
     add_group(format, W, m, &t, 0, 4, acc);
     if (in_superblocks(format)) add_group(format, W, m, &t, 1, 4, acc);
