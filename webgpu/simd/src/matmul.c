@@ -121,9 +121,15 @@ static void wide_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 i = 0; i < end; i += WIDE_ROWS) {
     const f32 *sums = p->wide + 4 * i * R;
     const u32 each = WIDE_ROWS * R;
-    for (u32 k = 0; k < each; k++) {
+    for (u32 k = 0; k < each; k += 4) {
+      v128_t ab = wasm_f32x4_add(wasm_v128_load(sums + k), wasm_v128_load(sums + each + k));
+      v128_t cd = wasm_f32x4_add(wasm_v128_load(sums + 2 * each + k), wasm_v128_load(sums + 3 * each + k));
+      v128_t v = wasm_f32x4_add(ab, cd);
       f32 *to = out + (i + k % WIDE_ROWS) * PANEL + k / WIDE_ROWS;
-      *to = (sums[k] + sums[each + k]) + (sums[2 * each + k] + sums[3 * each + k]);
+      wasm_v128_store32_lane(to, v, 0);
+      wasm_v128_store32_lane(to + PANEL, v, 1);
+      wasm_v128_store32_lane(to + 2 * PANEL, v, 2);
+      wasm_v128_store32_lane(to + 3 * PANEL, v, 3);
     }
   }
 }
