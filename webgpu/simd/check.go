@@ -33,7 +33,7 @@ func (d *backend) check(p *program, from, to int) error {
 // runParts runs a dispatch in parts, with a scratch in which nothing is zero.
 func (d *backend) runParts(p *program, i, parts int) error {
 	d.module.put(d.scratch, bytes.Repeat([]byte{0xa5}, d.scratched))
-	return d.launch("run_alone", p, i, i+1, parts)
+	return d.launch(p, i, i+1, 1, parts)
 }
 
 // writable copies the writable bindings of a dispatch; those of others are nil.

@@ -63,6 +63,7 @@ type recorded struct {
 	at address
 	// fallbacks are the dispatches that run their reference.
 	fallbacks []int
+	pace      *pace
 }
 
 // Device runs kernels in a module. webgpu.Device documents its methods.
@@ -80,8 +81,9 @@ type Device struct {
 	threads int
 	starts  []<-chan error // of the threads that are starting
 	timeout time.Duration
-	parts   int                   // above 0: see Options
-	job     [9]uint32             // the present one: how the pool begins
+	parts   int // above 0: see Options
+	crew    crew
+	job     [10]uint32            // the present one: how the pool begins
 	args    [1]address            // of the functions that run it: the pool
 	failure atomic.Pointer[error] // why no more can run
 }
@@ -125,6 +127,7 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
+	d.crew = newCrew(d.threads)
 	d.timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
 	d.parts = o.Parts
 	return d, nil
@@ -254,7 +257,7 @@ func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
 	if err != nil {
 		return recorded{}, err
 	}
-	r := recorded{at: at}
+	r := recorded{at: at, pace: &pace{}}
 	list, data := make([]address, len(steps)), make([]byte, 0, size)
 	next := at + address(8*len(steps))
 	for i, s := range steps {

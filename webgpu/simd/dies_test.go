@@ -56,7 +56,7 @@ func testThreadThatDies(t *testing.T, form string) {
 		}
 	})
 	for begin := time.Now(); err == nil && time.Since(begin) < 10*time.Second; { // until it meets an open dispatch
-		err = d.launch("run", p, 0, dispatches, 2*partsEach)
+		err = d.launch(p, 0, dispatches, 2, 2*partsEach)
 	}
 	ended.Store(true)
 	thief.Wait()

@@ -9,9 +9,9 @@ import (
 
 // The words of the pool that the host reads and writes: see pool.h.
 const (
-	poolRunning = 9
-	poolFailed  = 10
-	poolEnded   = 11
+	poolRunning = 10
+	poolFailed  = 11
+	poolEnded   = 12
 	poolWords   = 48
 )
 
@@ -67,7 +67,7 @@ func (d *backend) join() {
 			break
 		}
 	}
-	d.starts = nil
+	d.starts, d.crew = nil, newCrew(d.threads)
 }
 
 func (d *backend) setWord(i int, v uint32) {
@@ -88,16 +88,24 @@ func (d *backend) enter(p *program, from, to int) error {
 	if d.parts > 0 {
 		return d.check(p, from, to)
 	}
-	if d.threads == 1 {
-		return d.launch("run_alone", p, from, to, 1)
+	if from > 0 || to < len(p.Steps) {
+		return d.launch(p, from, to, d.crew.size, d.crew.size*partsEach)
 	}
-	return d.launch("run", p, from, to, d.threads*partsEach)
+	threads := d.crew.threads(p.Data.pace)
+	begin := time.Now()
+	err := d.launch(p, from, to, threads, threads*partsEach)
+	d.crew.ran(p.Data.pace, threads, time.Since(begin))
+	return err
 }
 
-// launch calls a function of the module that runs dispatches, each in at most so many parts.
-func (d *backend) launch(function string, p *program, from, to, parts int) error {
+// launch has threads run dispatches, each in at most so many parts.
+func (d *backend) launch(p *program, from, to, threads, parts int) error {
+	function := "run"
+	if threads == 1 {
+		function = "run_alone"
+	}
 	d.job = [...]uint32{uint32(p.Data.at), uint32(p.Data.at >> 32), uint32(d.scratch), uint32(d.scratch >> 32),
-		uint32(from), uint32(to), uint32(parts), uint32(d.scratched), uint32(d.timeout / slice)}
+		uint32(from), uint32(to), uint32(parts), uint32(d.scratched), uint32(d.timeout / slice), uint32(threads)}
 	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
 	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {

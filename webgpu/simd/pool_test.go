@@ -45,7 +45,7 @@ func testPartsRunOnce(t *testing.T, form string) {
 		steps := placeProgram(t, d, slices.Repeat(pattern, longest)...)
 		write := func(from, to int) {
 			job := []uint32{uint32(steps), uint32(steps >> 32), uint32(scratch), uint32(scratch >> 32), uint32(from),
-				uint32(to), uint32(partsEach * threads), 4096, 300}
+				uint32(to), uint32(partsEach * threads), 4096, 300, uint32(threads + 1)}
 			d.module.put(d.pool, webgpu.U32Bytes(job))
 		}
 		added := make([]int, len(pattern))

@@ -85,6 +85,7 @@ static void proceed(pool *p, u32 i, u32 self) {
 // ends. Returns 0 where a thread failed or did not answer.
 static u32 compute(pool *p, u32 self, u32 began) {
   for (;;) {
+    if (self >= GET(p->crew) && !rest(p, self)) return 0;
     u32 open = GET(p->open), done = 0, parts = 0;
     for (u32 left; (left = left_of(open)) > 0; open = GET(p->open)) {
       u32 share = max_u32(left * SHARE / p->most, 1);
@@ -106,6 +107,7 @@ static u32 compute(pool *p, u32 self, u32 began) {
 
 // Runs the job together with the other threads, and returns 1; or 0 where a thread failed or did not answer.
 u32 EXPORT(run)(pool *p) {
+  form_crew(p);
   proceed(p, p->from, 0);
   return compute(p, 0, 1);
 }

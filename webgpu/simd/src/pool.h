@@ -3,7 +3,8 @@
 //
 // A large dispatch has more parts than there are threads. Whoever is free takes a share of what is left, and shares
 // shrink. So nobody waits for a thread that sleeps, only for parts that were begun. Dispatches too small to share are
-// computed by the thread that ended the one before; the others wait for it.
+// computed by the thread that ended the one before; the others wait for it. The host may leave some threads out of a
+// job: see crew.go.
 #pragma once
 #include "kernel.h"
 #include "wait.h"
@@ -15,18 +16,20 @@ typedef struct {
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
-  // The job: dispatches [from, to) of a program, in at most `most` parts each. stride is the bytes of a thread's
-  // scratch, max_waits the waits of a tenth of a second before a thread counts as dead.
+  // The job: dispatches [from, to) of a program, in at most `most` parts each, for the first `threads` threads. stride
+  // is the bytes of a thread's scratch, max_waits the waits of a tenth of a second before a thread counts as dead.
   ADDRESS(const listed, program);
   ADDRESS(u8, scratch);
   u32 from, to, most;
   u32 stride;
   u32 max_waits;
+  u32 threads;
   u32 running;   // the dispatch that is open or computed by one thread, or `to`
   u32 failed;    // a thread trapped: the others leave
   u32 ended;     // there are no more jobs
   u32 parts;     // of the open dispatch
   u32 sleepers;  // threads that wait rather than spin
+  u32 crew;      // threads of the latest job; the others rest
   // What all threads write for each dispatch has cache lines of its own.
   _Alignas(64) u32 open;      // counts openings in steps of OPEN; the rest is the parts of the last that nobody took
   _Alignas(64) u32 computed;  // parts of the open dispatch
@@ -62,6 +65,22 @@ static inline u32 await(pool *p, u32 seen, u32 limit) {
     ADD(p->sleepers, 1);
     sleep_while(&p->open, seen, slice);
     ADD(p->sleepers, -1);
+  }
+  return 1;
+}
+
+// Has the threads of the job form the crew.
+static inline void form_crew(pool *p) {
+  if (p->threads == p->crew) return;
+  SET(p->crew, p->threads);
+  wake(&p->crew);
+}
+
+// Waits until thread `self` belongs to the crew. 0: a thread failed, or the pool ends.
+static inline u32 rest(pool *p, u32 self) {
+  for (u32 crew; (crew = GET(p->crew)) <= self;) {
+    if (GET(p->failed) || GET(p->ended)) return 0;
+    sleep_while(&p->crew, crew, slice);
   }
   return 1;
 }
