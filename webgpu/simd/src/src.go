@@ -4,7 +4,7 @@
 package src
 
 /*
-#cgo CFLAGS: -O3 -std=c11 -fvisibility=hidden -fno-strict-aliasing
+#cgo CFLAGS: -O3 -g0 -std=c11 -fvisibility=hidden -fno-strict-aliasing
 #cgo amd64 CFLAGS: -msse4.1
 #cgo windows LDFLAGS: -lsynchronization
 #include "pool.h"

@@ -98,7 +98,8 @@ typedef struct {
 
 // Adds the blocks of a chunk, block `from` of the row being its first, for a wide tile. The lanes are rows of
 // x; sums are (4, R, V) vectors.
-INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offsets, u32 halves, f32 *sums) {
+INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offsets, u32 halves,
+                 f32 *restrict sums) {
   const u32 m = WIDE_ROWS;
   for (u32 b = 0; b < blocks; b++) {
     const i16 *at = x->x + (from + b) * 32 * m;
