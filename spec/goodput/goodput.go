@@ -55,6 +55,7 @@ type Goodput struct {
 	exploring bool    // it took part against the estimates
 	grows     int     // calls of Grow, one level each
 	round     int     // of the request, from 1
+	idle      int     // rounds for which drafts are not weighed again, unless a lookup pays
 }
 
 // drafting is a draft model in a request.
@@ -79,6 +80,9 @@ const (
 	// under a steep verify in TestNeverSlowerThanPlainAndCloseToTheBest.
 	lookupLoss   = 3.0
 	lookupRefill = 0.1
+	// idleRounds is the number of rounds after one of plain decoding in which drafts are not weighed again: until a
+	// model drafts, only the times change what they promise. It bounds the time of a round.
+	idleRounds = 7
 )
 
 var (
@@ -100,6 +104,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
+	g.idle = 0
 	g.proposed, g.exploring, g.round, g.lookupBudget, g.bestSpeed = false, false, 0, lookupLoss, math.Inf(1)
 	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
 		g.joint = nil
@@ -269,13 +274,21 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c.reset(seq[len(seq)-1])
 	g.ladder = ladder(g.ladder, b.Nodes)
 	c.score(&g.history, g.learnt, b.Levels, g.leastReach())
-	g.findBestSpeed(len(seq), b)
-	rows, value := g.best()
-	if s, ok := g.choose(len(seq), value, b); ok {
-		if err := g.grow(ctx, seq, s, b); err != nil || g.joined() {
-			return &g.draft, err
+	rows, _ := g.best()
+	if g.idle--; g.idle < 0 || rows > 1 {
+		g.findBestSpeed(len(seq), b)
+		var value float64
+		rows, value = g.best()
+		s, ok := g.choose(len(seq), value, b)
+		if ok {
+			if err := g.grow(ctx, seq, s, b); err != nil || g.joined() {
+				return &g.draft, err
+			}
+			rows, _ = g.best()
 		}
-		rows, _ = g.best()
+		if g.idle = 0; !ok && rows == 1 {
+			g.idle = idleRounds
+		}
 	}
 	g.draft.Tree = c.build(rows)
 	return &g.draft, nil
