@@ -90,19 +90,31 @@ async function adapterOf(browser, server) {
   return adapter;
 }
 
+/** Firefox stops between its turns: without a screen it takes most of a processor, which the others would lack. */
 async function startFirefox({ server }) {
   const browser = await BROWSERS.firefox.start();
+  const turn = async (work) => {
+    browser.resume();
+    try {
+      return await work();
+    } finally {
+      browser.pause();
+    }
+  };
   return {
     versions: { Firefox: browser.version },
     async open(engine) {
-      const page = await browser.open(`${server.url}pages/${engine.page}`);
+      const page = await turn(() => browser.open(`${server.url}pages/${engine.page}`));
       return {
-        load: (given) => page.evaluate((o) => window.peer.load(o), given),
-        decode: (request) => page.evaluate((o) => window.peer.decode(o), request),
-        close: page.close,
+        load: (given) => turn(() => page.evaluate((o) => window.peer.load(o), given)),
+        decode: (request) => turn(() => page.evaluate((o) => window.peer.decode(o), request)),
+        close: () => turn(page.close),
       };
     },
-    stop: browser.stop,
+    async stop() {
+      browser.resume();
+      await browser.stop();
+    },
   };
 }
 

@@ -149,7 +149,15 @@ async function firefox(binary) {
         crash: () => killTabs(child.pid),
       };
     };
-    return { version: capabilities.browserVersion, go, run, open, stop };
+    return {
+      version: capabilities.browserVersion,
+      go,
+      run,
+      open,
+      stop,
+      pause: () => child.kill("SIGSTOP"),
+      resume: () => child.kill("SIGCONT"),
+    };
   } catch (error) {
     await stop();
     throw error;
