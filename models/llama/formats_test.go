@@ -206,7 +206,7 @@ func TestMixedFormats(t *testing.T) {
 	wide := func(t *toy) { t.dim, t.ffn, t.heads, t.kv, t.head, t.vocab = 256, 512, 4, 2, 64, 80 }
 	for name, c := range map[string]struct {
 		change func(*toy)
-		types  map[string]gguf.Type // by suffix of the name; vectors are F32 unless named
+		types  map[string]gguf.Type // by the longest suffix of the name; vectors are F32 unless named
 	}{
 		"as Q4_K_M": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q6_K, "attn_q.weight": gguf.Q4_K,
 			"attn_k.weight": gguf.Q4_K, "0.attn_v.weight": gguf.Q6_K, "1.attn_v.weight": gguf.Q4_K,
@@ -224,12 +224,13 @@ func TestMixedFormats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model := newToy(c.change)
 			model.store(t, func(name string) gguf.Type {
+				longest, of := "", gguf.F32
 				for end, typ := range c.types {
-					if strings.HasSuffix(name, end) {
-						return typ
+					if strings.HasSuffix(name, end) && len(end) > len(longest) {
+						longest, of = end, typ
 					}
 				}
-				return gguf.F32
+				return of
 			})
 			tokens := []int32{1, 5, 9, 2, 8, 3, 3, 7, 40, 11, 41, 42}
 			all := model.forward(tokens)
