@@ -93,6 +93,7 @@ async function adapterOf(browser, server) {
 /** Firefox stops between its turns: without a screen it takes most of a processor, which the others would lack. */
 async function startFirefox({ server }) {
   const browser = await BROWSERS.firefox.start();
+  browser.pause();
   const turn = async (work) => {
     browser.resume();
     try {

@@ -412,7 +412,9 @@ func (d *Device) Destroy() {
 	}
 	d.Release()
 	d.life.After(func() {
-		(*backend)(d).setWord(poolEnded, 1)
+		if d.pool != 0 {
+			(*backend)(d).setWord(poolEnded, 1)
+		}
 		d.module.close()
 	})
 }

@@ -1,10 +1,11 @@
-//go:build cgo && (amd64 || arm64)
+//go:build cgo && (amd64 || arm64) && (linux || darwin || windows)
 
 package simd
 
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -21,7 +22,7 @@ func nativeForms() (forms []string) {
 		name string
 		has  bool
 	}{
-		{"avx2", cpu.X86.HasAVX2},
+		{"avx2", cpu.X86.HasAVX2 && runtime.GOOS != "windows"}, // see src/kernel.h
 		{"sse4.1", cpu.X86.HasSSE41},
 		{"neon", cpu.ARM64.HasASIMD},
 	} {
@@ -44,19 +45,21 @@ type native struct {
 
 func newNative(form string) (module, error) {
 	m := &native{form: form}
-	for m.size = cmp.Or(physical(), unknown) / page * page; m.size >= smallest; m.size = m.size / 2 / page * page {
+	size := max(cmp.Or(physical(), unknown), smallest)
+	for m.size = size / page * page; m.size >= smallest; m.size = m.size / 2 / page * page {
 		m.memory = reserve(0, uint64(m.size))
 		if m.bytes = m.memory.Reallocate(page); m.bytes != nil {
 			m.first = src.AddressOf(m.bytes)
 			return m, nil
 		}
+		m.memory.Free()
 	}
 	return nil, fmt.Errorf("%w: the system gives the cpu device's memory no %d MB of addresses", webgpu.ErrNoMemory,
 		smallest>>20)
 }
 
 // smallest is the least range of addresses to begin with. The largest is the machine's memory: a model beyond that is
-// refused with advice, where the system would end the program.
+// refused with advice, where the system would end the program. A container's limit below that is not known here.
 const smallest = 1 << 30
 
 // unknown stands for the size of a memory that the system does not tell.

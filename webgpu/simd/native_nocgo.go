@@ -1,4 +1,4 @@
-//go:build !js && !(cgo && (amd64 || arm64))
+//go:build !js && !(cgo && (amd64 || arm64) && (linux || darwin || windows))
 
 package simd
 

@@ -89,7 +89,7 @@ func (d *backend) enter(p *program, from, to int) error {
 		return d.check(p, from, to)
 	}
 	if from > 0 || to < len(p.Steps) {
-		return d.launch(p, from, to, d.crew.size, d.crew.size*partsEach)
+		return d.launch(p, from, to, d.crew.kept, d.crew.kept*partsEach)
 	}
 	threads := d.crew.threads(p.Data.pace)
 	begin := time.Now()
@@ -105,7 +105,7 @@ func (d *backend) launch(p *program, from, to, threads, parts int) error {
 		function = "run_alone"
 	}
 	d.job = [...]uint32{uint32(p.Data.at), uint32(p.Data.at >> 32), uint32(d.scratch), uint32(d.scratch >> 32),
-		uint32(from), uint32(to), uint32(parts), uint32(d.scratched), uint32(d.timeout / slice), uint32(threads)}
+		uint32(from), uint32(to), uint32(parts), uint32(d.scratched), max(uint32(d.timeout/slice), 1), uint32(threads)}
 	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
 	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {

@@ -34,7 +34,7 @@ static inline void load_f16(const u8 *from, f32 *to, u32 dim) {
   }
 }
 
-// f32 of four integers. The empty instruction hides where they come from: clang 14 converts lanes one by one after an
+// f32 of four integers. The empty instruction hides where they come from: clang converts lanes one by one after an
 // extension from 16 bits.
 static inline v128_t to_f32x4(v128_t integers) {
   HIDE(integers);

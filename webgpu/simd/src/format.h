@@ -255,7 +255,7 @@ INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i1
   scales of = unpack_scales(format, s, s, upper, n);
   wasm_v128_store(scale, part_of(of.scale, 0));
   for (u32 o = 0; o < offsets_of(format); o++) wasm_v128_store(offset[o], part_of(of.offset[o], 0));
-  i32 whole[8];
+  i32 whole[8] = {0};
   if (has_wholes(format)) {
     wholes v = unpack_wholes(format, s, upper);
     __builtin_memcpy(whole, &v, sizeof whole);

@@ -1,10 +1,16 @@
 // What all kernels share: a dispatch as Go lays it out, and the thread that computes a part of it.
 //
 // A kernel is batch invariant: the bits of an output row depend neither on the number of rows nor on the number of
-// threads. No operation here differs between processors: no fused multiply-add, no relaxed SIMD, no libm.
+// threads. No operation here differs between processors: no fused multiply-add, no libm, and of relaxed SIMD only what
+// gives the same integers everywhere.
 #pragma once
 #include <stdint.h>
 #include "simd.h"
+
+// Whether kernels are compiled for AVX2 too. gcc for Windows puts vectors of 32 bytes on a stack that is aligned to 16.
+#if defined(__x86_64__) && !defined(_WIN32)
+#define AVX2
+#endif
 
 typedef int8_t i8;
 typedef int16_t i16;

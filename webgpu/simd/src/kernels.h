@@ -12,7 +12,7 @@ KERNEL(rope, any_parts)               // attention.RecordRope
 KERNEL(attention, attention_needs)    // attention.Record
 
 KERNEL(matmul, matmul_needs)          // matmul.Record, RecordNext, RecordSiLU, RecordRope
-#ifdef __x86_64__
+#ifdef AVX2
 KERNEL(matmul_avx2, matmul_avx2_needs)
 #endif
 KERNEL(embed, any_parts)              // layer.RecordEmbed, RecordEmbedNext

@@ -1,5 +1,6 @@
 // matmul.c for processors with AVX2.
-#ifdef __x86_64__
+#include "kernel.h"
+#ifdef AVX2
 #include <immintrin.h>
 
 #ifdef __clang__

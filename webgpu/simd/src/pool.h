@@ -6,6 +6,7 @@
 // computed by the thread that ended the one before; the others wait for it. The host may leave some threads out of a
 // job: see crew.go.
 #pragma once
+#include <stddef.h>
 #include "kernel.h"
 #include "wait.h"
 
@@ -34,6 +35,11 @@ typedef struct {
   _Alignas(64) u32 open;      // counts openings in steps of OPEN; the rest is the parts of the last that nobody took
   _Alignas(64) u32 computed;  // parts of the open dispatch
 } pool;
+
+// pool.go has these places too.
+_Static_assert(offsetof(pool, running) == 4 * 10 && offsetof(pool, failed) == 4 * 11 && offsetof(pool, ended) == 4 * 12,
+               "words that the host reads and writes");
+_Static_assert(offsetof(pool, open) == 4 * 16 && sizeof(pool) == 4 * 48, "words of the pool");
 
 // OPEN is more than the parts of a dispatch. OVER in place of the parts left: the job has ended.
 enum { OPEN = 1024, OVER = OPEN - 1 };

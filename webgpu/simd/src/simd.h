@@ -226,19 +226,20 @@ OP v128_t wasm_i32x4_trunc_sat_f32x4(v128_t v) { return (v128_t)vcvtq_s32_f32((f
 #undef OP
 #endif
 
-// Hides from the compiler where a vector comes from; KEEP also has it be computed here.
+// Hides from the compiler where a vector comes from; KEEP also makes it be computed here.
 #define HIDE(v) __asm__("" : ANY_REGISTER(v))
 #define KEEP(v) __asm__ volatile("" : ANY_REGISTER(v))
 
-// Has the processor fetch so many bytes, where it can be told. By itself it begins anew with each short row.
+// Tells the processor to load bytes that are `ahead` of an address. Its own prefetcher starts over at each short row.
 #ifdef __wasm__
-#define FETCH(at, size) (void)(at)
+#define FETCH(at, ahead, size) (void)(ahead)
 #else
-#define FETCH(at, size) \
-  for (u32 byte = 0; byte < (size); byte += 64) __builtin_prefetch((at) + byte)
+#define FETCH(at, ahead, size)                         \
+  for (u32 byte = 0; byte < (size); byte += 64)        \
+    __builtin_prefetch((const void *)((uintptr_t)(at) + (ahead) + byte))
 #endif
 
-// Has the loop that follows be unrolled as a whole, or in part; engines run out of registers where clang unrolls it.
+// Unrolls the next loop fully, or in part: engines run out of registers where clang unrolls it fully.
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

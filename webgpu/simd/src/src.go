@@ -1,4 +1,4 @@
-//go:build cgo && (amd64 || arm64)
+//go:build cgo && (amd64 || arm64) && (linux || darwin || windows)
 
 // Package src is the kernels of package simd in C, compiled for this processor.
 package src

@@ -78,7 +78,7 @@ INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *
   for (u32 left = units; left > 0; left--) {
     UNROLL for (u32 r = 0; r < W; r++) {
       LOADS_FROM(t.q[r], unit_bytes(format));
-      FETCH(t.q[r] + next, unit_bytes(format));  // for the step after the next
+      FETCH(t.q[r], next, unit_bytes(format));  // for the step after the next
     }
     UNROLL for (u32 i = 0; i < m; i++) LOADS_FROM(t.x[i], unit_groups(format) * sizeof(group));
     add_group(format, W, m, &t, 0, 4, acc);

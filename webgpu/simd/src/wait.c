@@ -16,6 +16,8 @@ void sleep_while(u32 *word, u32 seen, i64 most) {
 void wake(u32 *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, 0, 0, 0); }
 
 #elif defined(_WIN32)
+#undef _WIN32_WINNT
+#define _WIN32_WINNT 0x0602  // WaitOnAddress
 #include <windows.h>
 
 void sleep_while(u32 *word, u32 seen, i64 most) { WaitOnAddress(word, &seen, sizeof seen, (DWORD)(most / 1000000)); }
