@@ -205,13 +205,6 @@ func (l *kernelList) attention(full bool) {
 // models lists what sessions record: those of random weights for every architecture and storage type, the built-in
 // pair and its head for every request.
 func (l *kernelList) models(full bool) {
-	file := func(name string) gguf.Source {
-		src, ok := modeltest.Source(name)
-		if !ok {
-			l.t.Fatal(name, " is no model")
-		}
-		return src
-	}
 	// These are of every format.
 	families := matmul.Families(l.dry.Info(), kernels.F32)
 	ways := kernels.Ways(l.dry.Info())
@@ -225,7 +218,7 @@ func (l *kernelList) models(full bool) {
 			name, cache := arch+"-"+typ, []string{"f32", "f16", "q8"}[(i+j)%3]
 			for _, lanes := range ways {
 				if full || typ == "q8_0" {
-					l.session(name, file(name), file(name), families[0], lanes, Options{KV: cache}, sampled)
+					l.session(name, l.source(name), l.source(name), families[0], lanes, Options{KV: cache}, sampled)
 				}
 			}
 		}
@@ -303,7 +296,17 @@ func (l *kernelList) session(name string, target, draft gguf.Source, f matmul.Fa
 	l.take(func(s *webgpu.KernelSource) gpuKernel { return gpuKernel{label: s.Name} })
 }
 
-func (l *kernelList) open(dry *llama.DryRun, target, draft gguf.Source, o Options) *Session {
+// source returns a model of random weights.
+func (l *kernelList) source(name string) gguf.Source {
+	l.t.Helper()
+	src, ok := modeltest.Source(name)
+	if !ok {
+		l.t.Fatal(name, " is no model")
+	}
+	return src
+}
+
+func (l *kernelList) open(dry webgpu.Device, target, draft gguf.Source, o Options) *Session {
 	l.t.Helper()
 	if o.EAGLE3 != nil { // the built-in pair
 		return openPair(l.t, dry, target, draft, o)
