@@ -45,10 +45,7 @@ func (s *Session) TimePasses(ctx context.Context) error {
 func (s *Session) knownCosts() *goodput.Costs {
 	if s.costs == nil {
 		s.costs = s.storedCosts()
-		// Where the choice is open again, what is stored of a draft is that of the one beside the target.
-		if s.stale = s.costs != nil; s.stale && s.twin != nil && s.sooner == undecided {
-			s.costs.Drafts[goodput.SmallDraft] = s.predictedCosts().Drafts[goodput.SmallDraft]
-		}
+		s.stale = s.costs != nil
 	}
 	if s.costs == nil {
 		s.costs = s.predictedCosts()
@@ -68,24 +65,16 @@ func rates(i webgpu.Info) goodput.Rates {
 	return goodput.Rates{Bytes: 4 << 20, Row: 0.15}
 }
 
-// predictedCosts returns what passes may cost before one was timed. Those of a draft that asked for a device of its own
-// are not in proportion to the target's.
+// predictedCosts returns what passes may cost before one was timed.
 func (s *Session) predictedCosts() *goodput.Costs {
 	var drafts [goodput.MostModels]goodput.Work
-	if s.draft != nil && s.second == nil {
+	if s.draft != nil {
 		drafts[goodput.SmallDraft] = work(s.draft.Work())
 	}
 	if s.head != nil {
 		drafts[goodput.EAGLE3] = work(s.head.Work())
 	}
-	r := rates(s.dev.Info())
-	costs := goodput.Predict(r, work(s.target.Work()), drafts)
-	if s.twin != nil {
-		_, bytes := s.draft.Work()
-		own := goodput.Rates{Bytes: bytesADispatch, Row: rates(s.twin.dev.Info()).Row}
-		costs.Expect(goodput.SmallDraft, own, work(0, bytes), r, work(s.target.Work()))
-	}
-	return costs
+	return goodput.Predict(rates(s.dev.Info()), work(s.target.Work()), drafts)
 }
 
 func work(dispatches int, bytes int64) goodput.Work {
@@ -187,23 +176,14 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	}
 	if stored {
 		holds, err := costs.Holds(p, rows)
-		if err != nil || holds && s.measuredFor(costs, c) && (s.twin == nil || s.sooner != undecided) {
+		if err != nil || holds && s.measuredFor(costs, c) {
 			return err
 		}
 		if !holds {
 			fresh := s.predictedCosts()
 			fresh.Learnt = costs.Learnt
-			*costs, s.stale, s.sooner = *fresh, false, undecided
+			*costs, s.stale = *fresh, false
 		}
-	}
-	compares := s.twin != nil && s.sooner == undecided && costs == s.costs && drafts[goodput.SmallDraft] != nil
-	if compares {
-		drafts[goodput.SmallDraft] = s.draft
-	}
-	probe := func(d drafter, known int) (goodput.DraftProbe, error) {
-		p := probeDraft(ctx, d, text[:known], min(length, known))
-		p.Widths = goodput.DraftWidths(c.TopK, d.Limits())
-		return p, recordDraft(d, c, c.Programs(0))
 	}
 	p.Drafts = make([]goodput.DraftProbe, len(drafts))
 	for i, d := range drafts {
@@ -215,24 +195,13 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 			continue
 		}
 		defer d.Reset()
-		if p.Drafts[i], err = probe(d, known); err != nil {
+		p.Drafts[i] = probeDraft(ctx, d, text[:known], min(length, known))
+		p.Drafts[i].Widths = goodput.DraftWidths(c.TopK, d.Limits())
+		if err := recordDraft(d, c, c.Programs(0)); err != nil {
 			return err
 		}
 	}
-	if !compares {
-		return costs.Measure(p, rows, measureFor)
-	}
-	// What rounds with the twin have taught is none of the other draft's, and comes back unless the comparison ends.
-	small := &costs.Drafts[goodput.SmallDraft]
-	ofTwin := *small
-	*small = goodput.NewCosts().Drafts[goodput.SmallDraft]
-	if err = costs.Measure(p, rows, measureFor); err == nil {
-		err = s.chooseDraft(ctx, small, func(d drafter) (goodput.DraftProbe, error) { return probe(d, len(text)) })
-	}
-	if err != nil && s.twin != nil {
-		*small = ofTwin
-	}
-	return err
+	return costs.Measure(p, rows, measureFor)
 }
 
 // probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
@@ -265,16 +234,12 @@ func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodpu
 	}
 }
 
-// costsKey identifies the models, and the devices that the draft may have, among others on the same adapter.
+// costsKey identifies the models among others on the same adapter.
 func (s *Session) costsKey() string {
 	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
 	if s.draft != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
 	}
-	if s.second != nil {
-		key += " on " + s.second.Info().Identity()
-	}
-	key += s.twinKey
 	if s.head != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.headPair.Draft.Name, s.headPair.Draft.Bytes, s.headPair.Draft.Hash)
 	}
@@ -301,9 +266,6 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 	}
 	if b, err := json.Marshal(s.costs); err == nil {
 		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
-		if s.twinKey != "" {
-			out[tuningCosts][s.soonerKey()] = s.sooner
-		}
 		if choice := s.headChoice(); choice != "" && choice != headMissing {
 			out[tuningCosts][s.headKey] = choice
 		}

@@ -17,9 +17,21 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/goodput"
 	methods "foretoken/spec/method"
+	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
 )
+
+// slow is a device on which every run takes longer.
+type slow struct {
+	webgpu.Device
+	by time.Duration
+}
+
+func (d slow) Run(programs []webgpu.Program, regions ...webgpu.Region) error {
+	time.Sleep(d.by)
+	return d.Device.Run(programs, regions...)
+}
 
 // TestAutoEqualsPlain checks that the goodput tree gives the tokens of plain decoding by each draft, and by whichever
 // costs less where there are two.

@@ -28,9 +28,6 @@ func (m Models) resetDrafts() {
 	if m.Draft != nil {
 		m.Draft.Reset()
 	}
-	if m.session != nil && m.session.twin != nil {
-		m.session.twin.draft.Reset()
-	}
 	if m.Head != nil {
 		m.Head.Reset()
 	}

@@ -36,16 +36,7 @@ type Options struct {
 	// Beyond lets Context exceed what the models were trained for. It is for timing: the text there is noise.
 	Beyond bool
 	KV     string // "f32" (also ""), "f16" or "q8"
-	Memory int64  // bytes that the models may take on the target's device, see Plan; 0: as many as it gives
-	// DraftDevice, unless nil, is a second device, for the draft model alone. There the draft goes on from its best
-	// guess while the target verifies; see draft.Ahead. It stays the caller's. Verifiers that compare the
-	// distributions of both models need the draft on the target's device.
-	DraftDevice webgpu.Device
-	// Twin opens another device for a copy of a small draft model, with which auto drafts while the target verifies,
-	// unless its passes turn out to take longer there; nil: there is none. See open.Options.ForDraft. The session owns
-	// that device, and opens none with a DraftDevice. Where the device is lost and cannot be opened again, a request
-	// that drafts there fails, and later ones draft on the target's.
-	Twin func(context.Context) (webgpu.Device, error)
+	Memory int64  // bytes that the models may take on the device, see Plan; 0: as many as it gives
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
 	Candidates int
@@ -77,9 +68,8 @@ type Options struct {
 	SHA256 func([]byte) [sha256.Size]byte
 	// Reopen opens the device again after it was lost, or did not answer in time; nil: the request fails. With it the
 	// session reloads the models, so the sources must stay readable until Close, and a running request goes on with
-	// the same text. Close destroys what Reopen opened. The loss of any of the session's devices has all opened again:
-	// with a DraftDevice, ReopenDraft opens that.
-	Reopen, ReopenDraft func(ctx context.Context) (webgpu.Device, error)
+	// the same text. Close destroys what Reopen opened.
+	Reopen func(ctx context.Context) (webgpu.Device, error)
 	// Lost is called when the device was lost and when the session goes on.
 	Lost func(Loss)
 }
@@ -100,11 +90,9 @@ type Session struct {
 	asked  atomic.Int32 // calls that wait for mu
 	state  state
 	dev    webgpu.Device
-	second webgpu.Device // the draft's; nil: it is on the target's
 	tok    *tokenizer.Tokenizer
 	target *llama.Target
 	draft  *llama.Draft  // nil without a draft
-	twin   *twin         // of the draft; nil without one
 	head   *llama.EAGLE3 // nil without a head
 	info   Info
 	pair   spec.Fingerprint // of target and draft; headPair is of target and head
@@ -121,8 +109,6 @@ type Session struct {
 	stored map[string]string // costs from an earlier session, by pair
 
 	guessed int    // requests that decided by costs that were not timed
-	twinKey string // in the key of the costs, where there was a twin
-	sooner  string // which draft is faster, see twin.go
 	headKey string // of the choice about the offered head, see offered.go
 
 	owner string             // of the last request: of what the KV caches and adasd hold
@@ -136,30 +122,25 @@ type Session struct {
 
 	files     *modelFiles
 	options   Options
-	owned     bool         // Options.Reopen opened dev, and ReopenDraft second
+	owned     bool         // Options.Reopen opened dev
 	losses    int          // of the device since the last committed token
 	allLosses atomic.Int64 // see Losses
 }
 
 // Info describes a session.
 type Info struct {
-	Device      webgpu.Info  `json:"device"`
-	DraftDevice *webgpu.Info `json:"draft_device,omitempty"` // nil: the draft is on Device
-	Twin        *webgpu.Info `json:"twin,omitempty"`         // where auto drafts unless that takes longer
-	Target      llama.Info   `json:"target"`
-	Draft       *llama.Info  `json:"draft"`
-	EAGLE3      *llama.Info  `json:"eagle3,omitempty"`
-	LoadMS      float64      `json:"load_ms"`
-	GPUByte     int64        `json:"gpu_bytes"` // on Device
+	Device  webgpu.Info `json:"device"`
+	Target  llama.Info  `json:"target"`
+	Draft   *llama.Info `json:"draft"`
+	EAGLE3  *llama.Info `json:"eagle3,omitempty"`
+	LoadMS  float64     `json:"load_ms"`
+	GPUByte int64       `json:"gpu_bytes"`
 }
 
 // Open loads a target and, unless draft is nil, its draft. The two must agree on every token. The device stays the
 // caller's; Close frees the session's objects on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o Options) (*Session, error) {
 	begin := time.Now()
-	if o.DraftDevice == dev {
-		o.DraftDevice = nil
-	}
 	p, err := readHeaders(target, draft, o)
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
@@ -178,10 +159,6 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		s.fitted = *o.Calibrations
 	}
 	s.info.Device = dev.Info()
-	if draft != nil && o.DraftDevice != nil {
-		s.second = o.DraftDevice
-		s.info.DraftDevice = new(s.second.Info())
-	}
 	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
 		err = s.reopen(ctx, err)
 	}
@@ -300,17 +277,11 @@ func (s *Session) Close() {
 	if s.draft != nil {
 		s.draft.Close()
 	}
-	if s.twin != nil {
-		s.twin.draft.Close()
-	}
 	if s.target != nil {
 		s.target.Close()
 	}
-	switch {
-	case s.owned:
-		s.destroy()
-	case s.twin != nil:
-		s.twin.dev.Destroy()
+	if s.owned {
+		s.dev.Destroy()
 	}
 }
 

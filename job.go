@@ -2,11 +2,9 @@ package foretoken
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"foretoken/spec"
-	"foretoken/webgpu"
 )
 
 // job is a request that is ready to run.
@@ -100,17 +98,11 @@ func (s *Session) check(r *Request) error {
 // recover is the callback for spec.Options.Recover: it replaces a lost device and records the request's programs again.
 func (j *job) recover(ctx context.Context, cause error) error {
 	s, c := j.session, j.request.Config()
-	draft := s.drafting(c)
-	err := s.retry(ctx, cause, func() error {
+	return s.retry(ctx, cause, func() error {
 		if err := s.warmUpFor(ctx, c); err != nil {
 			return err
 		}
 		_, err := s.compileRequest(j.request)
 		return err
 	})
-	if err == nil && s.drafting(c) != draft {
-		return ofKind(webgpu.ErrDeviceLost, errors.New("foretoken: the draft's second device was lost and cannot be "+
-			"opened again; repeat the request, which drafts without it"))
-	}
-	return err
 }

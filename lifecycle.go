@@ -50,47 +50,10 @@ func (l Loss) String() string {
 // lostBy reports whether an error came from the loss of a device that the session can reopen. A device that did not
 // answer in time counts as lost.
 func (s *Session) lostBy(err error) bool {
-	if err == nil || s.options.Reopen == nil || s.second != nil && s.options.ReopenDraft == nil {
+	if err == nil || s.options.Reopen == nil {
 		return false
 	}
-	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || s.whyLost() != nil
-}
-
-// whyLost says why one of the devices is lost, or returns nil.
-func (s *Session) whyLost() error {
-	for _, dev := range s.devices() {
-		if why := dev.Lost(); why != nil {
-			return why
-		}
-	}
-	return nil
-}
-
-// devices returns the session's devices.
-func (s *Session) devices() []webgpu.Device {
-	all := []webgpu.Device{s.dev}
-	if s.second != nil {
-		all = append(all, s.second)
-	}
-	if s.twin != nil {
-		all = append(all, s.twin.dev)
-	}
-	return all
-}
-
-// destroy destroys the devices.
-func (s *Session) destroy() {
-	for _, dev := range s.devices() {
-		dev.Destroy()
-	}
-}
-
-// draftDevice returns the device of the draft model.
-func (s *Session) draftDevice() webgpu.Device {
-	if s.second != nil {
-		return s.second
-	}
-	return s.dev
+	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || s.dev.Lost() != nil
 }
 
 // Losses counts the losses of the session's device. Discard times measured while the number changed.
@@ -103,7 +66,7 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 		s.state = lost
 		s.losses++
 		s.allLosses.Add(1)
-		s.destroy() // frees the models' memory
+		s.dev.Destroy() // frees the models' memory
 		if s.losses >= mostLosses {
 			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close "+
 				"other programs and pages that use it, take smaller models or the cpu device, and try again: %w",
@@ -117,7 +80,7 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 			return nil
 		}
 		if !errors.Is(failed, webgpu.ErrDeviceLost) && !errors.Is(failed, webgpu.ErrTimeout) || ctx.Err() != nil {
-			s.destroy() // the next request tries again
+			s.dev.Destroy() // the next request tries again
 			switch {
 			case ctx.Err() != nil:
 				return failed
@@ -136,7 +99,7 @@ func (s *Session) reportLoss(l Loss) {
 	}
 }
 
-// reload opens the devices again and loads the models with the same kernel choices: other kernels may compute other
+// reload opens the device again and loads the models with the same kernel choices: other kernels may compute other
 // bits.
 func (s *Session) reload(ctx context.Context) error {
 	tuning := s.options.Tuning
@@ -148,14 +111,8 @@ func (s *Session) reload(ctx context.Context) error {
 		return err
 	}
 	s.dev, s.owned, s.state = dev, true, opening
-	if s.second != nil {
-		if dev, err = openAgain(ctx, s.options.ReopenDraft, s.info.DraftDevice); err != nil {
-			return err
-		}
-		s.second = dev
-	}
 	err = s.load(ctx, tuning)
-	if why := s.whyLost(); err != nil && why != nil {
+	if why := s.dev.Lost(); err != nil && why != nil {
 		err = ofKind(why, err) // err may name only a consequence of the loss
 	}
 	return err
@@ -201,11 +158,8 @@ func (s *Session) ensureDevice(ctx context.Context) error {
 		return errClosed
 	}
 	s.losses = 0
-	if why := s.whyLost(); s.lostBy(why) {
+	if why := s.dev.Lost(); s.lostBy(why) {
 		return s.reopen(ctx, why)
-	}
-	if s.twin != nil && s.twin.dev.Lost() != nil { // and nothing opens it again
-		s.loseTwin()
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// load loads the session's models onto its devices. After a loss it overwrites the old models in place, so that
+// load loads the session's models onto its device. After a loss it overwrites the old models in place, so that
 // pointers to them stay valid.
 func (s *Session) load(ctx context.Context, tuning map[string]map[string]string) error {
 	p, o := s.files, &s.options
@@ -27,7 +27,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	loading := options("target")
 	loading.MaxRows, loading.TopK, loading.Lean = o.Nodes, o.Candidates, s.lean
 	drafting := options("draft")
-	drafting.Lean = s.lean && s.second == nil // warmup lists kernels for one device
+	drafting.Lean = s.lean
 	if s.lean && !s.dev.Info().Host() {
 		s.compileAhead(loading, drafting)
 	}
@@ -42,24 +42,19 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		return err
 	}
 	if p.draft != nil {
-		draft, err := llama.LoadDraft(ctx, s.draftDevice(), p.draft, drafting)
+		draft, err := llama.LoadDraft(ctx, s.dev, p.draft, drafting)
 		if err != nil {
 			return err
 		}
 		replace(&s.draft, draft)
 		info := s.draft.Info()
 		s.info.Draft = &info
-		if s.second == nil {
-			s.info.GPUByte += info.GPUBytes
-		}
+		s.info.GPUByte += info.GPUBytes
 		if err := s.identify(&s.pair.Draft, p.sources.draft, &info); err != nil {
 			return err
 		}
 	}
 	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
-		return err
-	}
-	if err := s.loadTwin(ctx); err != nil {
 		return err
 	}
 	if s.dev.Info().Host() {

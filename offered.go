@@ -39,9 +39,6 @@ func headChoiceKey(p *modelFiles, o *Options) string {
 	if draft := p.sources.draft; draft != nil {
 		key += fmt.Sprintf(" + %s %d", draft.Name(), draft.Size())
 	}
-	if o.Twin != nil || o.DraftDevice != nil {
-		key += " elsewhere"
-	}
 	return key
 }
 
@@ -84,7 +81,7 @@ func (s *Session) headChoice() string {
 	costs, gains, not := *s.costs, headPays, headCosts
 	if s.head == nil {
 		r := rates(s.dev.Info())
-		costs.Expect(goodput.EAGLE3, r, work(s.target.HeadWork()), r, work(s.target.Work()))
+		costs.Expect(goodput.EAGLE3, r, work(s.target.HeadWork()), work(s.target.Work()))
 		gains, not = headPromises, headDoesNot
 	}
 	if gain := costs.Gain(goodput.EAGLE3); gain >= leastGain || known == headPays && gain >= 1 {

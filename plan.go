@@ -17,8 +17,7 @@ type Memory struct {
 	Target llama.Memory  `json:"target"` // includes the features kept for an EAGLE-3 head
 	Draft  *llama.Memory `json:"draft,omitempty"`
 	EAGLE3 *llama.Memory `json:"eagle3,omitempty"`
-	Total  int64         `json:"total"`           // without the draft if it is apart
-	Apart  bool          `json:"apart,omitempty"` // the draft has a device of its own
+	Total  int64         `json:"total"`
 }
 
 func (m *Memory) String() string { return llama.Size(m.Total) + ": " + m.parts() }
@@ -31,7 +30,7 @@ func (m *Memory) parts() string {
 	for _, other := range []struct {
 		name string
 		*llama.Memory
-	}{{m.draftName(), m.Draft}, {"EAGLE-3 head", m.EAGLE3}} {
+	}{{"draft", m.Draft}, {"EAGLE-3 head", m.EAGLE3}} {
 		if other.Memory != nil {
 			text += fmt.Sprintf("; %s %s: %s", other.name, llama.Size(other.Total()), other.Memory)
 		}
@@ -39,17 +38,9 @@ func (m *Memory) parts() string {
 	return text
 }
 
-func (m *Memory) draftName() string {
-	if m.Apart {
-		return "on its own device the draft"
-	}
-	return "draft"
-}
-
 // Plan says what Open would allocate for a pair with these options on a device of these limits, to the byte, without
-// reading any weights. A draft on Options.DraftDevice keeps to the limits of that one. It fails as Open would: where
-// the models cannot be run or do not go together, a buffer would be larger than the device has, or all of them are more
-// than Options.Memory.
+// reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer would be
+// larger than the device has, or all of them are more than Options.Memory.
 func Plan(target, draft gguf.Source, o Options, limits webgpu.Limits) (*Memory, error) {
 	p, err := readHeaders(target, draft, o)
 	if err != nil {
@@ -159,18 +150,11 @@ func (p *modelFiles) plan(o Options, limits webgpu.Limits) (*Memory, error) {
 	}
 	m.Total = m.Target.Total()
 	if p.draft != nil {
-		m.Apart = o.DraftDevice != nil
-		own := limits
-		if m.Apart {
-			own = o.DraftDevice.Info().Limits
-		}
-		d, err := llama.PlanDraft(p.draft, p.options(0), own)
+		d, err := llama.PlanDraft(p.draft, p.options(0), limits)
 		if err != nil {
 			return nil, err
 		}
-		if m.Draft = &d; !m.Apart {
-			m.Total += d.Total()
-		}
+		m.Draft, m.Total = &d, m.Total+d.Total()
 	}
 	if p.head != nil {
 		h, features, err := llama.PlanEAGLE3(p.target, p.options(o.Nodes), p.head, p.options(0), limits)

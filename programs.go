@@ -2,14 +2,11 @@ package foretoken
 
 import (
 	"cmp"
-	"fmt"
 
 	"foretoken/models/llama"
 	"foretoken/spec"
-	"foretoken/spec/draft"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
-	"foretoken/webgpu"
 )
 
 // drafter is a draft model on a device: it drafts in every way and records its programs before the first round.
@@ -48,10 +45,6 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		return nil, err
 	}
 	programs := c.Programs(r.Sampling().Temperature)
-	if s.second != nil && drafts[goodput.SmallDraft] != nil && programs.Pass != spec.PassOutputs {
-		return nil, fmt.Errorf("foretoken: verifier %s compares the distributions of both models and needs the draft "+
-			"on the target's device; open the models without a draft device, or use verifier match", c.Verifier)
-	}
 	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
 		if err := s.recordTarget(drafts, programs); err != nil {
 			return nil, err
@@ -69,7 +62,11 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 			return nil, err
 		}
 	}
-	return s.generator(drafts, c, r.Sampling().Temperature)
+	var models [len(drafts)]spec.DraftModel
+	for i, d := range drafts {
+		models[i] = d
+	}
+	return method.New(s.target, c, models[:]...)
 }
 
 // drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
@@ -78,21 +75,6 @@ type drafts [goodput.MostModels]drafter
 
 // one returns the draft that is used, where one is.
 func (d *drafts) one() drafter { return cmp.Or(d[goodput.SmallDraft], d[goodput.EAGLE3]) }
-
-// generator returns the round loop of a config. A draft on its own device runs ahead if it grows trees.
-func (s *Session) generator(d drafts, c method.Config, temperature float64) (*spec.Generator, error) {
-	var models [len(d)]spec.DraftModel
-	for i, m := range d {
-		models[i] = m
-	}
-	if s.apart(d[goodput.SmallDraft]) {
-		switch c.Programs(temperature).Draft {
-		case method.DraftTree, method.DraftGrown, method.DraftWidths:
-			models[goodput.SmallDraft] = &draft.Ahead{DraftModel: models[goodput.SmallDraft], Turn: webgpu.Turn}
-		}
-	}
-	return method.New(s.target, c, models[:]...)
-}
 
 // recordTarget records the target's programs for a config's largest tree and its verifier.
 func (s *Session) recordTarget(all drafts, p method.Programs) error {
@@ -107,7 +89,7 @@ func (s *Session) recordTarget(all drafts, p method.Programs) error {
 		return err
 	}
 	for _, d := range all {
-		if d == nil || s.apart(d) {
+		if d == nil {
 			continue
 		}
 		widths := []int{b.Width}
@@ -130,7 +112,7 @@ func (s *Session) recordTarget(all drafts, p method.Programs) error {
 func (s *Session) drafts(c method.Config) (d drafts, err error) {
 	both := c.WeighsCosts() && c.Source == ""
 	if s.draft != nil && c.Source != method.SourceEAGLE3 {
-		d[goodput.SmallDraft] = s.drafting(c)
+		d[goodput.SmallDraft] = s.draft
 	}
 	if s.head != nil && (both || c.Source == method.SourceEAGLE3) {
 		d[goodput.EAGLE3] = s.head

@@ -70,7 +70,7 @@ func (s *Session) shadow(target, draft llama.Options) (*Session, *llama.DryRun, 
 	return shadow, dry, func() (err error) {
 		ctx := context.Background() // a dry run reads no weights
 		target.Progress, target.Preparing = nil, nil
-		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || !s.sharesDevice() {
+		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || s.files.draft == nil {
 			return err
 		}
 		draft.Progress, draft.Preparing = nil, nil
@@ -78,10 +78,6 @@ func (s *Session) shadow(target, draft llama.Options) (*Session, *llama.DryRun, 
 		return err
 	}
 }
-
-// sharesDevice reports whether the session has a draft on the target's device. One on its own device is loaded
-// completely.
-func (s *Session) sharesDevice() bool { return s.files.draft != nil && s.second == nil }
 
 // compileAhead starts compiling the kernels of the first request before weights are loaded.
 func (s *Session) compileAhead(target, draft llama.Options) {
@@ -104,11 +100,11 @@ func (s *Session) startWarmup(target, draft llama.Options) {
 		return
 	}
 	target.Tuning = s.target.Tuning()
-	if s.sharesDevice() {
+	if s.draft != nil {
 		draft.Tuning = s.draft.Tuning()
 	}
 	shadow, dry, load := s.shadow(target, draft)
-	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(s.sharesDevice())...)}
+	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(s.draft != nil)...)}
 }
 
 // warmupSteps prepares the programs that a lean load left out and that a default request needs. Each step is short once

@@ -377,12 +377,5 @@ func Describe(s *foretoken.Session) (device, target, draft string) {
 	if i.Draft != nil {
 		draft = i.Draft.File + " " + i.Draft.Quant
 	}
-	device = i.Device.Backend + ", " + i.Device.Adapter
-	if d := i.DraftDevice; d != nil {
-		device += "; draft on " + d.Backend + ", " + d.Adapter
-	}
-	if d := i.Twin; d != nil {
-		device += "; auto may draft on " + d.Backend
-	}
-	return device, i.Target.File + " " + i.Target.Quant, draft
+	return i.Device.Backend + ", " + i.Device.Adapter, i.Target.File + " " + i.Target.Quant, draft
 }

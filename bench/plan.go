@@ -16,7 +16,6 @@ import (
 	"foretoken/internal/hint"
 	"foretoken/internal/strictjson"
 	"foretoken/spec/method"
-	"foretoken/webgpu"
 )
 
 // Session is the part of foretoken.Session that a benchmark runs on.
@@ -33,16 +32,11 @@ type Session interface {
 
 var _ Session = (*foretoken.Session)(nil)
 
-// Fingerprint identifies the devices, the models, their calibrations and the cache, for Plan.Fingerprint.
+// Fingerprint identifies the device, the models, their calibrations and the cache, for Plan.Fingerprint.
 func Fingerprint(s *foretoken.Session) string {
 	info := s.Info()
 	d := info.Device
 	h := sha256.New()
-	for _, draft := range []*webgpu.Info{info.DraftDevice, info.Twin} {
-		if draft != nil {
-			h.Write([]byte(draft.Identity()))
-		}
-	}
 	if err := json.NewEncoder(h).Encode([]any{d.Backend, d.Adapter, d.Driver, s.Fingerprint(), s.HeadFingerprint(),
 		s.Calibrations(), info.Target.Context, info.GPUByte}); err != nil {
 		panic("foretoken: a session that JSON cannot name: " + err.Error()) // parsed calibrations hold finite numbers

@@ -68,10 +68,6 @@ type Event struct {
 	Readback time.Duration // the part of both spent waiting for results, where models tell
 	Host     time.Duration // the rest of the round: planning, scanning, committing
 
-	// AheadHits counts drafts of the round that were made during the last verification, AheadMisses those made in vain;
-	// see AheadDraft.
-	AheadHits, AheadMisses int
-
 	Finish Finish
 	Stats  *Stats // of the request so far, this round included
 }

@@ -7,7 +7,6 @@ import "context"
 func (r *request) retry(ctx context.Context, step, again func(context.Context) error) error {
 	err := step(ctx)
 	for err != nil && r.opts.Recover != nil && ctx.Err() == nil {
-		r.rest()
 		if failed := r.opts.Recover(ctx, err); failed != nil {
 			return failed
 		}

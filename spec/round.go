@@ -57,7 +57,6 @@ func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error
 func (r *request) run(ctx context.Context) error {
 	r.start = r.parts.Clock()
 	r.mark = r.start
-	defer r.rest()
 	err := r.retry(ctx, r.prefill, r.prefill)
 	now := r.parts.Clock()
 	r.stats.Prefill = now.Sub(r.start) - r.stats.Recovery
@@ -178,9 +177,6 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 			return nil, asked, err
 		}
 		pass = &r.pass
-		if asked {
-			r.eachAhead(func(a AheadDraft) { a.RunAhead(ctx, d.Tree) })
-		}
 		if err := pass.run(ctx, r.target, verifier.Pass(sampling), d, sampling); err != nil {
 			return nil, asked, err
 		}
@@ -223,15 +219,12 @@ func (r *request) attempt(ctx context.Context) error {
 	e := &r.event
 	*e = Event{Round: r.stats.Rounds + 1, Stats: &r.stats}
 	waited := r.readback()
-	hits, misses := r.guesses()
 	d, asked, err := r.decide(ctx)
 	if err != nil {
 		return err
 	}
 	v := &r.verdict
 	e.Readback = r.readback() - waited
-	e.AheadHits, e.AheadMisses = r.guesses()
-	e.AheadHits, e.AheadMisses = e.AheadHits-hits, e.AheadMisses-misses
 	e.Proposal, e.Tree, e.Levels, e.Outputs = d, d.Tree, d.Levels, v.Outputs
 	r.proposed = asked
 	if err := r.accept(d.Tree, v); err != nil {

@@ -28,11 +28,6 @@ type Stats struct {
 	Bonus     int `json:"bonus"`
 	Plain     int `json:"plain"`
 
-	// AheadHits counts the drafts that were made while the target verified the round before, AheadMisses those that its
-	// outcome made useless; both are 0 unless the draft is on a device of its own.
-	AheadHits   int `json:"ahead_hits,omitempty"`
-	AheadMisses int `json:"ahead_misses,omitempty"`
-
 	// Guessed says that a goodput tree went by guesses of its costs, because passes were not timed before the request.
 	Guessed bool `json:"guessed,omitempty"`
 
@@ -126,8 +121,6 @@ func (s *Stats) count(e *Event) {
 		}
 	}
 	s.countBin(e)
-	s.AheadHits += e.AheadHits
-	s.AheadMisses += e.AheadMisses
 	s.Draft += e.Draft
 	s.Verify += e.Verify
 	s.Readback += e.Readback

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -21,12 +20,11 @@ import (
 type engine struct {
 	mu       sync.Mutex // held by the method at work
 	dev      webgpu.Device
-	second   webgpu.Device // the draft's own; nil: it is on dev
 	session  *foretoken.Session
 	chat     *foretoken.Chat         // the session's conversation; nil before one is begun
 	fit      *foretoken.Calibrations // of the session
 	note     string
-	kept     string // the key of what is kept for its devices; see tuningKey
+	kept     string // the key of what is kept for its device; see tuningKey
 	requests uint   // of which costs could have been kept
 	// offeredHead is foretoken.Result's when costs were last kept.
 	offeredHead string
@@ -147,7 +145,6 @@ func newDeviceInfo(i webgpu.Info, note string) deviceInfo {
 
 type engineInfo struct {
 	Device   deviceInfo        `json:"device"`
-	Second   *deviceInfo       `json:"draft_device"`
 	Target   llama.Info        `json:"target"`
 	Draft    *llama.Info       `json:"draft"`
 	EAGLE3   *llama.Info       `json:"eagle3"`
@@ -210,16 +207,6 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
-	second := "" // as opened, not as asked: "auto" may choose another the next time
-	var twin func(context.Context) (webgpu.Device, error)
-	if e.second, twin, err = o.device().ForDraft(ctx, e.dev, o.Second); err != nil {
-		e.release()
-		return "", withCode("bad_option", fmt.Errorf("draft_device: %w", err))
-	}
-	if e.second != nil {
-		second = e.second.Info().Backend
-		key += " with " + tuningKey(e.second.Info())
-	}
 	var offered foretoken.Offer
 	if o.OfferedHead != "" {
 		offered = foretoken.Offer{Name: o.OfferedHead, Open: from.offeredHead}
@@ -227,15 +214,11 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates, OfferedHead: offered,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		DraftDevice: e.second, Twin: twin, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
+		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Rehearsal: e.encoded(func(text string) error {
 			_, err := safejs.ValueOf(text)
 			return err
 		}),
-		ReopenDraft: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := o.device().Device(ctx, second)
-			return dev, err
-		},
 		Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
@@ -294,9 +277,6 @@ func (e *engine) info() (string, error) {
 	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3,
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{}, Device: newDeviceInfo(i.Device, e.note)}
-	if i.DraftDevice != nil {
-		out.Second = new(newDeviceInfo(*i.DraftDevice, ""))
-	}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}
@@ -321,11 +301,9 @@ func (e *engine) release() {
 		e.session.Close()
 		e.session, e.chat = nil, nil
 	}
-	for _, dev := range []*webgpu.Device{&e.dev, &e.second} {
-		if *dev != nil {
-			(*dev).Destroy()
-			*dev = nil
-		}
+	if e.dev != nil {
+		e.dev.Destroy()
+		e.dev = nil
 	}
 }
 

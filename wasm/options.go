@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"foretoken/internal/strictjson"
 	"foretoken/models/convert"
@@ -15,7 +14,6 @@ import (
 
 type openOptions struct {
 	Device  string `json:"device"`
-	Second  string `json:"draft_device"` // see foretoken.Options; empty: the target's
 	Context int    `json:"context"`
 	Beyond  bool   `json:"beyond_training"` // see foretoken.Options
 	KV      string `json:"kv"`
@@ -54,7 +52,6 @@ func readOptions(text []byte) (o openOptions, err error) {
 	}
 	return o, withCode("bad_option", cmp.Or(
 		name("device", o.Device, devices),
-		name("draft_device", o.Second, append(slices.Clip(devices), open.TargetsDevice)),
 		name("kv", o.KV, []string{"f32", "f16", "q8"}),
 		name("quantise", o.Quantise, convert.Types()),
 		number("threads", 1, open.MaxThreads, "one for each core", float64(o.Threads)),

@@ -11,7 +11,6 @@ import (
 func TestOptions(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"device": "gpu"}`:             `device is "gpu", want auto, webgpu, cpu or reference; did you mean cpu?`,
-		`{"draft_device": "quantum"}`:   `draft_device is "quantum", want auto, webgpu, cpu, reference or target`,
 		`{"kv": "q4"}`:                  `kv is "q4", want f32, f16 or q8; did you mean q8?`,
 		`{"quantise": "q3_0"}`:          `quantise is "q3_0", want f32, f16, bf16, q8_0 or q4_0; did you mean q8_0?`,
 		`{"threads": 65}`:               "threads is 65, want 0 (one for each core) or 1 to 64",

@@ -20,7 +20,6 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/spec"
-	"foretoken/webgpu/open"
 )
 
 type benchOptions struct {
@@ -83,7 +82,6 @@ func benchCommand(c *console) *cobra.Command {
 	cmd.AddCommand(verifyCostCommand(c))
 	f := cmd.Flags()
 	o.models.flags(f)
-	o.models.draftDeviceFlag(f)
 	f.StringArrayVar(&o.methods, "methods", nil,
 		"what to measure; may be given several times (default "+benchMethods+")")
 	f.StringSliceVar(&o.suites, "suite", nil, "a prepared comparison: papers, or one of its tables such as papers/mars")
@@ -161,12 +159,6 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		if o.perMethod, err = bench.ParseMethods(strings.Join(o.methods, ","), o.common); err != nil {
 			return usagef("--methods: %s", oneLine(err.Error()))
 		}
-	}
-	if o.profiled {
-		if d := cmp.Or(o.models.draftDevice, open.TargetsDevice); d != open.TargetsDevice {
-			return usagef("--profile times the passes of one device; leave --draft-device out")
-		}
-		o.models.draftDevice = open.TargetsDevice // without a copy of the draft
 	}
 	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
 		slices.ContainsFunc(o.suites, func(s string) bool { return s == "papers" || s == "papers/eagle3" })

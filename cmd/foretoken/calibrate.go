@@ -20,7 +20,6 @@ import (
 	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/spec/method"
-	"foretoken/webgpu/open"
 )
 
 func calibrateCommand(c *console) *cobra.Command {
@@ -37,12 +36,7 @@ func trainCommand(c *console) *cobra.Command {
 
 // check refuses unknown values of the model flags.
 func (o *modelOptions) check() error {
-	if o.draftDevice != "" && !o.hasDraft() {
-		return usagef("--draft-device is %q without a draft model; give one with --draft", o.draftDevice)
-	}
-	return cmp.Or(oneOfFlag("device", o.device, devices),
-		oneOfFlagOrNone("draft-device", o.draftDevice, open.DraftKinds),
-		oneOfFlag("kv", o.kv, kvFormats))
+	return cmp.Or(oneOfFlag("device", o.device, devices), oneOfFlag("kv", o.kv, kvFormats))
 }
 
 // gatherOptions are the flags of the commands that run the draft along texts of the target.

@@ -9,31 +9,29 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/grammar"
 	"foretoken/spec/method"
-	"foretoken/webgpu/open"
 )
 
 // completions lists the values of flags by flag name, for all commands.
 func completions() map[string][]string {
 	return map[string][]string{
-		"policy":       method.Names(),
-		"adapt":        adapts,
-		"source":       sources,
-		"verifier":     verifiers,
-		"schedule":     method.Schedules(),
-		"mode":         method.Modes(),
-		"variant":      method.Variants(),
-		"device":       devices,
-		"draft-device": open.DraftKinds,
-		"kv":           kvFormats,
-		"quantise":     convert.Types(),
-		"type":         convert.Types(),
-		"label":        headLabels,
-		"unchecked":    grammar.Unheld(),
-		"start":        {},
-		"system":       {},
-		"prompt":       {},
-		"stop":         {},
-		"cors-origin":  {},
+		"policy":      method.Names(),
+		"adapt":       adapts,
+		"source":      sources,
+		"verifier":    verifiers,
+		"schedule":    method.Schedules(),
+		"mode":        method.Modes(),
+		"variant":     method.Variants(),
+		"device":      devices,
+		"kv":          kvFormats,
+		"quantise":    convert.Types(),
+		"type":        convert.Types(),
+		"label":       headLabels,
+		"unchecked":   grammar.Unheld(),
+		"start":       {},
+		"system":      {},
+		"prompt":      {},
+		"stop":        {},
+		"cors-origin": {},
 	}
 }
 

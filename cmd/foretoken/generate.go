@@ -55,7 +55,6 @@ func generateCommand(c *console) *cobra.Command {
 func (o *generateOptions) flags(f *pflag.FlagSet) {
 	r := &o.request
 	o.models.flags(f)
-	o.models.draftDeviceFlag(f)
 	methodFlags(f, r)
 	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the target's sampling noise")
 	f.Float64Var(&r.Temperature, "temperature", r.Temperature, "0 is greedy")

@@ -111,9 +111,6 @@ func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	if s.Reused > 0 {
 		words = append(words, fmt.Sprintf("%d of %d prompt tokens reused", s.Reused, s.PromptTokens))
 	}
-	if n := s.AheadHits + s.AheadMisses; n > 0 {
-		words = append(words, fmt.Sprintf("%d of %d drafts ahead used", s.AheadHits, n))
-	}
 	words = append(words, fmt.Sprintf("%d passes", s.Calls), "policy "+policy)
 	if s.Requests == 1 {
 		words = append(words, "finish "+string(s.Finish))

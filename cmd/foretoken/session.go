@@ -28,7 +28,6 @@ type modelOptions struct {
 	target, draft  string
 	quantise       string // storage type of both models' weights; empty: the files' own
 	device, kv     string
-	draftDevice    string        // of the draft; empty: the target's
 	threads        int           // of the cpu device; 0: as many as help
 	timeout        time.Duration // time that a call waits for the device before it counts as hung
 	memory         string        // limit of device memory; empty: none
@@ -68,13 +67,6 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 		"(default the built-in target's, if a method drafts from one)")
 	f.BoolVar(&o.noTuning, "no-tuning-cache", false,
 		"do not read or write the cache of kernel choices for this adapter")
-}
-
-// draftDeviceFlag adds --draft-device, for commands that decode.
-func (o *modelOptions) draftDeviceFlag(f *pflag.FlagSet) {
-	f.StringVar(&o.draftDevice, "draft-device", "", "second device, on which the draft goes on from its best guess "+
-		"while the target verifies: "+strings.Join(open.DraftKinds, ", ")+" (default the target's, and beside a GPU "+
-		"for auto also the cpu device, unless a small draft takes longer there)")
 }
 
 func (o *modelOptions) hasDraft() bool {
@@ -238,23 +230,9 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if why != "" {
 		c.note("decoding on the CPU: %s", why)
 	}
-	second, twin, err := opening.ForDraft(ctx, dev, o.draftDevice)
-	if err != nil {
-		dev.Destroy()
-		return nil, err
-	}
-	destroy := dev.Destroy
-	if second != nil {
-		destroy = func() {
-			second.Destroy()
-			dev.Destroy()
-		}
-	}
-	reopen := func(lost webgpu.Device) func(context.Context) (webgpu.Device, error) {
-		return func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := opening.Device(ctx, lost.Info().Backend)
-			return dev, err
-		}
+	reopen := func(ctx context.Context) (webgpu.Device, error) {
+		again, _, err := opening.Device(ctx, dev.Info().Backend)
+		return again, err
 	}
 	if o.beyondTraining {
 		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
@@ -263,21 +241,16 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if head != nil && tuned != nil {
 		tuned.models["eagle3"] = modelKey(head)
 	}
-	if second != nil && tuned != nil {
-		tuned.models["draft"] += " on " + second.Info().Identity()
-		tuned.models["costs"] = tuned.models["target"] + " + " + tuned.models["draft"]
-	}
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
-		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, Twin: twin, KV: o.kv, Memory: memory,
-		Nodes: o.nodes, Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig,
-		Tuning: tuned.choices(),
+		Context: o.context, Beyond: o.beyondTraining, KV: o.kv, Memory: memory, Nodes: o.nodes,
+		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)
 			}
 		},
-		Reopen: reopen(dev), ReopenDraft: reopen(second), Lost: func(l foretoken.Loss) { c.note("%s", l) }})
+		Reopen: reopen, Lost: func(l foretoken.Loss) { c.note("%s", l) }})
 	if err == nil && o.timed {
 		bar.report(foretoken.Progress{Stage: "kernels", Note: "timing passes"})
 		if err = s.TimePasses(ctx); err != nil {
@@ -287,13 +260,13 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	loaded = true
 	bar.end()
 	if err != nil {
-		destroy()
+		dev.Destroy()
 		return nil, err
 	}
 	if err := tuned.save(s.Tuning()); err != nil {
 		c.note("kernel timings are not kept: %v", err)
 	}
-	return &session{s, destroy, closeFiles, tuned, c.note}, nil
+	return &session{s, dev.Destroy, closeFiles, tuned, c.note}, nil
 }
 
 // modelKey identifies a file in the tuning cache: the shapes of its tensors determine the kernel choices.

@@ -3,6 +3,7 @@ package draft
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"foretoken/spec"
@@ -293,7 +294,7 @@ func (s *shapedSession) place(l *spec.Level, ranks []int) {
 // possible reports whether a candidate may become a child of node: it has a chance, and node has no child with its
 // token.
 func (s *shapedSession) possible(node int32, c *spec.Candidate) bool {
-	return possible(c) && s.Tree.Child(node, c.Token) < 0
+	return c.LogQ > float32(math.Inf(-1)) && s.Tree.Child(node, c.Token) < 0
 }
 
 // choose sets s.beams to the places that get children and reports whether there are any.

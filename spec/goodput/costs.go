@@ -115,17 +115,16 @@ func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 	c.Verify.guess(1, row)
 	for i, w := range drafts {
 		if w.Dispatches > 0 {
-			c.Expect(i, r, w, r, target)
+			c.Expect(i, r, w, target)
 		}
 	}
 	return c
 }
 
-// Expect replaces the costs of a draft model by what the target's pass over one row lets expect of its work. own are
-// the rates of the draft's device, in dispatches of the target's.
-func (c *Costs) Expect(model int, own Rates, draft Work, of Rates, target Work) {
-	one, _ := of.time(target)
-	pass, row := own.time(draft)
+// Expect replaces the costs of a draft model by what the target's pass over one row lets expect of its work.
+func (c *Costs) Expect(model int, r Rates, draft, target Work) {
+	one, _ := r.time(target)
+	pass, row := r.time(draft)
 	c.Drafts[model].guess(c.Verify.At(1)*pass/one, row)
 }
 

@@ -65,8 +65,7 @@ func TestExpect(t *testing.T) {
 	c := NewCosts()
 	c.Verify.guess(2, 0.1)
 	c.Drafts[EAGLE3].Root = Cell{Seconds: 5, Count: 3}
-	c.Expect(EAGLE3, Rates{Bytes: 10, Row: 0.5}, Work{Dispatches: 5, Bytes: 50},
-		Rates{Bytes: 100, Row: 1}, Work{Dispatches: 39, Bytes: 100})
+	c.Expect(EAGLE3, Rates{Bytes: 100, Row: 0.5}, Work{Dispatches: 5, Bytes: 500}, Work{Dispatches: 39, Bytes: 100})
 	if d := &c.Drafts[EAGLE3]; d.Root != (Cell{Seconds: 0.5}) || math.Abs(d.Level.At(3)-0.75) > 1e-9 {
 		t.Errorf("a draft of 10 where the target has 40, of 2 s: %+v", d)
 	}

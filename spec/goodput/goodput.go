@@ -116,7 +116,6 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 			continue
 		}
 		d := drafting{Sequence: draft.Sequence{Model: m}, widths: DraftWidths(g.Width, m.Limits())}
-		_, d.alone = m.(spec.AheadDraft) // on a device of its own
 		g.learnt.Models[i].Yield.ready(i, d.widths, g.Levels, g.ladder[1:])
 		if len(prompt) > m.Limits().Context {
 			m.Reset()

@@ -37,7 +37,7 @@ type world struct {
 	// before is the number of tokens of earlier texts, which drifts continue from.
 	before int
 
-	apart bool // the target cannot verify in the run that drafts, as with a draft on a device of its own
+	apart bool // the target cannot verify in the run that drafts
 	joint int  // runs that drafted and verified
 }
 

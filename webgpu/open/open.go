@@ -5,7 +5,6 @@ package open
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"foretoken/webgpu"
@@ -65,26 +64,6 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 		return dev, "", err
 	}
 	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, cpu or reference", kind, Accelerator)
-}
-
-// DraftKinds are the devices that may be asked for a draft: TargetsDevice, or one of its own.
-var DraftKinds = append(slices.Clip(Kinds), TargetsDevice)
-
-// TargetsDevice is the kind of a draft's device that is the target's.
-const TargetsDevice = "target"
-
-// ForDraft opens a device of one of DraftKinds for the draft of a target on dev; nil: it is the target's. With an empty
-// kind twin opens the cpu device for a copy of the draft, unless the target is on it.
-func (o Options) ForDraft(ctx context.Context, dev webgpu.Device, kind string) (second webgpu.Device,
-	twin func(context.Context) (webgpu.Device, error), err error) {
-	if kind != "" && kind != TargetsDevice {
-		second, _, err = o.Device(ctx, kind)
-		return second, nil, err
-	}
-	if kind == "" && !dev.Info().Host() {
-		twin = func(context.Context) (webgpu.Device, error) { return o.cpu() }
-	}
-	return nil, twin, nil
 }
 
 // MaxThreads is the limit of Options.Threads.

@@ -3,7 +3,7 @@
  * the models and options; without models it loads the built-in pair:
  *
  *     ?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N
- *     &device=auto|webgpu|cpu|reference&draft-device=cpu&threads=N&device-timeout=SECONDS
+ *     &device=auto|webgpu|cpu|reference&threads=N&device-timeout=SECONDS
  *     &context=N&kv=f32|f16|q8&beyond-training
  */
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
@@ -15,7 +15,6 @@ import {
   type BenchUpdate,
   type CostReport,
   type DeviceChoice,
-  type DraftDeviceChoice,
   type DoctorReport,
   type EngineInfo,
   type GenerateOptions,
@@ -65,7 +64,6 @@ async function load(): Promise<EngineInfo> {
     beyond_training: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
-    draft_device: (query.get("draft-device") as DraftDeviceChoice | null) ?? undefined,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });
   try {

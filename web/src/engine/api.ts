@@ -57,7 +57,6 @@ export type {
   ChatState,
   CostReport,
   DeviceChoice,
-  DraftDeviceChoice,
   DeviceInfo,
   DoctorReport,
   Embedding,

@@ -3,7 +3,6 @@ import { errorOf, ForetokenError } from "../protocol/errors.ts";
 import type {
   Channel,
   DeviceChoice,
-  DraftDeviceChoice,
   FromWorker,
   Keep,
   OpenOptions,
@@ -69,12 +68,6 @@ export interface LoadOptions {
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
   /**
-   * A second device, for the draft alone: it drafts on from its best guess while the target verifies. Default: the
-   * target's, but `auto` drafts with a copy of a small draft on the cpu device unless that takes longer. "target": the
-   * target's always.
-   */
-  draft_device?: DraftDeviceChoice | undefined;
-  /**
    * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
    * it is fastest with; one if the page is not isolated.
    */
@@ -122,7 +115,6 @@ const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
   quantise: TEXT,
   max_nodes: NUMBER,
   device: TEXT,
-  draft_device: TEXT,
   threads: NUMBER,
   context: NUMBER,
   beyond_training: FLAG,
@@ -160,8 +152,7 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
 
 /** The options that the program reads in the same words, besides the device. */
 const PROGRAM_OPTIONS = [
-  "draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training", "kv", "candidates",
-  "max_nodes", "quantise",
+  "threads", "device_timeout", "max_memory", "context", "beyond_training", "kv", "candidates", "max_nodes", "quantise",
 ] as const;
 
 /** Returns the options that the program reads. */

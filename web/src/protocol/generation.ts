@@ -165,9 +165,6 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
-  /** Drafts made on a second device while the target verified, and those that its outcome made useless. */
-  ahead_hits?: number;
-  ahead_misses?: number;
   /** `auto` went by guesses of how long passes take, because they were not timed before the request. */
   guessed?: boolean;
   /** How often the device was lost and reopened during the request. */

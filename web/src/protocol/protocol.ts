@@ -79,8 +79,6 @@ export type Ask = (textsJSON: string) => Promise<string>;
  * the page is cross-origin isolated. "reference" computes in Go on one thread: slow, an oracle for tests.
  */
 export type DeviceChoice = "auto" | "webgpu" | "cpu" | "reference";
-/** "target" is the target's device. */
-export type DraftDeviceChoice = DeviceChoice | "target";
 /** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
 export interface MethodConfig {
   drafter: string;
@@ -132,8 +130,6 @@ export interface Catalog {
 
 export interface OpenOptions {
   device: DeviceChoice;
-  /** A second device, for the draft alone; absent: the target's. See LoadOptions. */
-  draft_device?: DraftDeviceChoice;
   context?: number;
   /** Allows a context longer than the models were trained for. */
   beyond_training?: boolean;
@@ -199,8 +195,6 @@ export interface ModelInfo {
 
 export interface EngineInfo {
   device: DeviceInfo;
-  /** The draft's own device; null where it is on the target's. */
-  draft_device: DeviceInfo | null;
   target: ModelInfo;
   draft: ModelInfo | null;
   eagle3: ModelInfo | null;

@@ -144,10 +144,8 @@ export function summary(result: Result): string {
     stop: "a stop string",
     aborted: "stopped",
   }[result.finish];
-  const { reused, prompt_tokens, ahead_hits = 0, ahead_misses = 0 } = result.stats;
+  const { reused, prompt_tokens } = result.stats;
   const cached = reused > 0 ? ` · ${reused} of ${prompt_tokens} prompt tokens reused` : "";
-  const made = ahead_hits + ahead_misses;
-  const ahead = made > 0 ? ` · draft on a device of its own, ${ahead_hits} of ${made} drafts ahead used` : "";
   const tokens = `${n} token${n === 1 ? "" : "s"} in ${milliseconds(result.stats.total_ms)}`;
-  return `${tokens} · ended by: ${why}${cached}${ahead}`;
+  return `${tokens} · ended by: ${why}${cached}`;
 }

@@ -90,7 +90,6 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           features: cpu ? [] : ["shader-f16", "subgroups"],
           note: options.cpuNote ?? "",
         },
-        draft_device: null,
         target: {
           name: "go-code-2.4m",
           architecture: "llama",
