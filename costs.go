@@ -266,8 +266,5 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 	}
 	if b, err := json.Marshal(s.costs); err == nil {
 		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
-		if choice := s.headChoice(); choice != "" && choice != headMissing {
-			out[tuningCosts][s.headKey] = choice
-		}
 	}
 }

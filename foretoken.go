@@ -50,10 +50,6 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// OfferedHead is an EAGLE-3 head, instead of EAGLE3 and EAGLE3Config, that is loaded only where it pays. Open opens
-	// it, once at most, if the Tuning of an earlier session says so: one that timed passes on this device. A head that
-	// cannot be loaded is left out. Result.OfferedHead says what is known of it.
-	OfferedHead Offer
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
 	// and recorded while no request runs; until then auto drafts small ones and other methods with a draft wait. Passes
 	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
@@ -108,8 +104,7 @@ type Session struct {
 	stale  bool              // costs are those of an earlier session
 	stored map[string]string // costs from an earlier session, by pair
 
-	guessed int    // requests that decided by costs that were not timed
-	headKey string // of the choice about the offered head, see offered.go
+	guessed int // requests that decided by costs that were not timed
 
 	owner string             // of the last request: of what the KV caches and adasd hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
@@ -145,13 +140,11 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
-	key := headChoiceKey(p, &o)
-	p.takeOffered(ctx, key, &o, dev.Info().Limits)
 	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)
 	}
-	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], headKey: key, files: p, options: o,
+	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
 		lean: o.Lean && p.head == nil}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target, s.templateOptions())

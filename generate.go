@@ -95,7 +95,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if err != nil {
 		return nil, err
 	}
-	out.Text, out.OfferedHead, out.Unchecked = all.String(), s.headChoice(), j.guide.unchecked()
+	out.Text, out.Unchecked = all.String(), j.guide.unchecked()
 	return out, nil
 }
 

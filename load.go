@@ -137,13 +137,7 @@ func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llam
 	}
 	head, err := llama.LoadEAGLE3(ctx, s.dev, s.target, w, loading)
 	if err != nil {
-		if s.options.OfferedHead.Open == nil || s.head != nil || ctx.Err() != nil {
-			return err
-		}
-		if s.files.head = nil; s.lostBy(err) { // the models are loaded again, without it
-			return err
-		}
-		return nil
+		return err
 	}
 	replace(&s.head, head)
 	info := s.head.Info()

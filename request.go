@@ -191,10 +191,6 @@ type Result struct {
 	TokenIDs  []int32     `json:"token_ids"`
 	Finish    spec.Finish `json:"finish"`
 	Stats     spec.Stats  `json:"stats"`
-	// OfferedHead says whether auto gains by the head of Options.OfferedHead: "promises a gain" (the next session loads
-	// it), "promises no gain", "pays", "does not pay" (the next one does without) or "could not be loaded". Empty: none
-	// is offered, or nothing is known yet.
-	OfferedHead string `json:"offered_head,omitempty"`
 	// Unchecked has the keywords of the request's JSON Schema that the text is not held to, as JSON Pointers (RFC 6901)
 	// into the schema, such as /properties/tags/uniqueItems. Constraints.Unchecked allowed it.
 	Unchecked []string `json:"unchecked,omitempty"`

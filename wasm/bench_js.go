@@ -84,7 +84,7 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 		}
 		return nil, err
 	}
-	e.keepCosts(e.offeredHead)
+	e.keepCosts()
 	report.Rows = bench.Summarise(cells).Rows
 	report.Device, report.Target, report.Draft = bench.Describe(e.session)
 	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts)-bench.Skipped(report.Missing))

@@ -134,6 +134,6 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
-	e.keepCosts(reply.Result.OfferedHead)
+	e.keepCosts()
 	return chatReply{stateOf(conversation), reply.Result, reply.Dropped}, nil
 }

@@ -26,8 +26,6 @@ type engine struct {
 	note     string
 	kept     string // the key of what is kept for its device; see tuningKey
 	requests uint   // of which costs could have been kept
-	// offeredHead is foretoken.Result's when costs were last kept.
-	offeredHead string
 
 	drafted draftTrace // memory of one request after another
 
@@ -169,7 +167,7 @@ type heteroTree struct {
 	Nodes int `json:"nodes"`
 }
 
-// open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations, offered, again}, onProgress) →
+// open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations, again}, onProgress) →
 // EngineInfo JSON.
 func (e *engine) open(args []safejs.Value) (string, error) {
 	if err := e.acquire(); err != nil {
@@ -207,12 +205,8 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
-	var offered foretoken.Offer
-	if o.OfferedHead != "" {
-		offered = foretoken.Offer{Name: o.OfferedHead, Open: from.offeredHead}
-	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
-		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates, OfferedHead: offered,
+		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Rehearsal: e.encoded(func(text string) error {
@@ -226,13 +220,10 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 				progress(foretoken.Progress{Stage: "lost", Note: l.Reason})
 			}
 		}})
-	e.fit, e.kept, e.requests, e.offeredHead = fit, key, 0, ""
+	e.fit, e.kept, e.requests = fit, key, 0
 	if err != nil {
 		e.release()
 		return "", err
-	}
-	if from.took && e.session.Info().EAGLE3 == nil {
-		from.leaveHead()
 	}
 	go saveTuning(key, e.session.Tuning())
 	return e.info()
@@ -336,7 +327,7 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
-	e.keepCosts(got.OfferedHead)
+	e.keepCosts()
 	return got, nil
 }
 

@@ -27,8 +27,6 @@ type openOptions struct {
 	Threads int `json:"threads"`
 	// Builtin selects the built-in pair's calibrations, which are part of the program.
 	Builtin bool `json:"builtin_calibrations"`
-	// OfferedHead names a head that is opened only where it pays; see foretoken.Offer.
-	OfferedHead string `json:"offered_head"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -146,7 +145,6 @@ type modelSources struct {
 	from  safejs.Value
 	read  [][]gguf.Source // of each role, as JavaScript gave them
 	again safejs.Value    // what from.again gave last, to be closed
-	took  bool            // the offered head
 }
 
 // readSources reads {target, draft, eagle3, eagle3_config, calibrations}. Target and draft may be
@@ -179,33 +177,6 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	return o, err
 }
 
-// offeredHead has JavaScript open the files of the head that is loaded only if it pays.
-func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, err error) {
-	files, err := awaitCall(o.from, "offered")
-	if err != nil {
-		return nil, nil, fmt.Errorf("foretoken: opening the EAGLE-3 head: %w", err)
-	}
-	opened := o.read[:firstOfHead:firstOfHead]
-	for _, role := range roles[firstOfHead:] {
-		all, err := readFiles(files, role)
-		if err != nil {
-			return nil, nil, err
-		}
-		if len(all) != 1 {
-			return nil, nil, fmt.Errorf("foretoken: open's sources: %s is %d files, want one", role, len(all))
-		}
-		opened = append(opened, all)
-	}
-	o.read, o.took = opened, true
-	return opened[firstOfHead][0], opened[firstOfHead+1][0], nil
-}
-
-// leaveHead forgets the offered head: the session does without.
-func (o *modelSources) leaveHead() {
-	o.took = false
-	clear(o.read[firstOfHead:])
-}
-
 // reopen has JavaScript open the files again for a session that reloads its models. JavaScript closes them once a
 // session is open.
 func (o *modelSources) reopen() error {
@@ -214,18 +185,8 @@ func (o *modelSources) reopen() error {
 	if o.again, err = awaitCall(o.from, "again"); err != nil {
 		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
 	}
-	offered := o.again
-	if o.took {
-		if offered, err = awaitCall(o.again, "offered"); err != nil {
-			return fmt.Errorf("foretoken: opening the EAGLE-3 head again: %w", err)
-		}
-	}
 	for i, role := range roles {
-		from := o.again
-		if i >= firstOfHead {
-			from = offered
-		}
-		files, err := readFiles(from, role)
+		files, err := readFiles(o.again, role)
 		if err != nil {
 			return err
 		}

@@ -113,14 +113,13 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 
 // keepCosts stores what passes cost after the first request since they were timed and now and then afterwards, while
 // the request's result is on its way.
-func (e *engine) keepCosts(offeredHead string) {
+func (e *engine) keepCosts() {
 	tuning := e.session.Tuning()
 	if len(tuning["costs"]) == 0 {
 		return
 	}
 	e.requests++
-	if news := offeredHead != e.offeredHead; news || e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
-		e.offeredHead = offeredHead
+	if e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
 		go saveTuning(e.kept, map[string]map[string]string{"costs": tuning["costs"]})
 	}
 }

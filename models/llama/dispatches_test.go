@@ -117,8 +117,7 @@ func TestDispatchesOfPackedProducts(t *testing.T) {
 	}
 }
 
-// TestWorkOfAHead counts the dispatches of a level of a head, and compares its bytes with those that its target expects
-// of any.
+// TestWorkOfAHead counts the dispatches of a level of a head.
 func TestWorkOfAHead(t *testing.T) {
 	info := webgpu.Info{Backend: "native", Limits: webgpu.DefaultLimits()}
 	dev := &counting{DryRun: NewDryRun(info)}
@@ -142,12 +141,8 @@ func TestWorkOfAHead(t *testing.T) {
 			counts[levels] = dev.dispatches - before
 		}
 	}
-	dispatches, bytes := head.Work()
-	expected, guess := target.HeadWork()
-	if level := counts[3] - counts[2]; dispatches != expected || level < dispatches*3/4 || level > dispatches*5/4 {
-		t.Errorf("a level has %d dispatches of %v; Work says %d and HeadWork %d", level, counts, dispatches, expected)
-	}
-	if bytes < guess/2 || bytes > 2*guess {
-		t.Errorf("a head of %d bytes, and its target expects %d", bytes, guess)
+	dispatches, _ := head.Work()
+	if level := counts[3] - counts[2]; level < dispatches*3/4 || level > dispatches*5/4 {
+		t.Errorf("a level has %d dispatches of %v; Work says %d", level, counts, dispatches)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"foretoken/models/eagle3"
 	"foretoken/models/llama/tune"
 	"foretoken/webgpu/kernels"
 	layerkernel "foretoken/webgpu/kernels/layer"
@@ -66,17 +65,6 @@ func (m *Model) Work() (dispatches int, bytes int64) {
 		}
 	}
 	return dispatches + 5*len(m.layers) + 6, bytes
-}
-
-// HeadWork returns about what Work returns of an EAGLE-3 head of the target, as such heads are published: one layer
-// that reads embeddings and features side by side, the fusion of three features, an output of at most 32,000 tokens,
-// and matrices in F16. TestWorkOfAHead compares both.
-func (t *Target) HeadWork() (dispatches int, bytes int64) {
-	const published = 32_000
-	c := t.cfg
-	queries, others := c.Heads*c.HeadDim, 2*c.KV*c.HeadDim
-	elements := c.Dim * (eagle3.Taps*c.Dim + 2*(queries+others) + queries + 3*c.FFN + min(c.Vocab, published))
-	return headDispatches, 2 * int64(elements)
 }
 
 // matrices lists every matrix with the workspace buffers of its input and output rows.

@@ -111,21 +111,15 @@ func (r Rates) time(w Work) (one, row float64) {
 // devices.
 func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 	c := NewCosts()
-	_, row := r.time(target)
+	one, row := r.time(target)
 	c.Verify.guess(1, row)
 	for i, w := range drafts {
 		if w.Dispatches > 0 {
-			c.Expect(i, r, w, target)
+			pass, row := r.time(w)
+			c.Drafts[i].guess(pass/one, row)
 		}
 	}
 	return c
-}
-
-// Expect replaces the costs of a draft model by what the target's pass over one row lets expect of its work.
-func (c *Costs) Expect(model int, r Rates, draft, target Work) {
-	one, _ := r.time(target)
-	pass, row := r.time(draft)
-	c.Drafts[model].guess(c.Verify.At(1)*pass/one, row)
 }
 
 // guess sets the times of an unmeasured draft from that of a pass over one row, and each further row's fraction.

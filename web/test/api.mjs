@@ -193,56 +193,29 @@ test("options that no device has are refused by name", async () => {
   await context.close();
 });
 
-test("the built-in head is fetched once it promises a gain, and the results say so", async () => {
+test("the built-in head is fetched where it is named, and drafts the same text", async () => {
   const context = await browser.newContext();
   const { page } = await openPage(context);
   await page.goto(base);
-  /** Returns the first reply of a new engine that says more of the head than `known`. */
-  const ask = (known, options = {}) =>
-    page.evaluate(
-      async ([known, options]) => {
-        const { Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
-        const engine = await Foretoken.load({ device: "cpu", ...options });
-        for (;;) {
-          const { offered_head, token_ids } = await engine.generate("func main() {", { max_tokens: 24 }).result;
-          if (offered_head && offered_head !== known) {
-            await engine.dispose();
-            return { offered_head, token_ids, loaded: engine.info.eagle3 !== null };
-          }
-          await new Promise((resolve) => setTimeout(resolve, 500)); // passes are timed while nothing runs
-        }
-      },
-      [known, options],
-    );
-  /** Has the kept choice, of whichever head, promise a gain, of a head whose name goes on with `more`. */
-  const promise = (more = "") =>
-    page.evaluate(async (more) => {
-      const store = await caches.open("foretoken-tuning-1");
-      for (const key of await store.keys()) {
-        const kept = JSON.parse(await (await store.match(key)).text());
-        for (const name of Object.keys(kept.costs).filter((name) => name.startsWith("EAGLE-3 head")))
-          kept.costs[name.replace(" of ", `${more} of `)] = "promises a gain";
-        await store.put(key, new Response(JSON.stringify(kept)));
-      }
-    }, more);
   const asked = host.asked.length;
   const heads = () => host.asked.slice(asked).filter((path) => path.includes("eagle3")).length;
-  const first = await ask(undefined);
-  assert.match(first.offered_head, /^promises (a|no) gain$/);
-  assert.deepEqual([first.loaded, heads()], [false, 0], "the head was loaded before it promised a gain");
-  await promise();
-  const second = await ask("promises a gain");
-  assert.deepEqual([second.loaded, heads()], [true, 2]);
-  assert.match(second.offered_head, /^(pays|does not pay)$/);
-  assert.deepEqual(second.token_ids, first.token_ids);
-  // One that is not what its checksum says is left out.
-  const checksum = `#sha256=${"0".repeat(64)}`;
-  await promise(checksum);
-  const head = `${base}assets/foretoken/models/demo/eagle3`;
-  const wrong = { eagle3: `${head}.safetensors${checksum}`, eagle3_config: `${head}.json`, eagle3_if_it_pays: true };
-  const third = await ask(undefined, { ...wrong, cache: "auto" });
-  assert.deepEqual([third.offered_head, third.loaded], ["could not be loaded", false]);
-  assert.deepEqual(third.token_ids, first.token_ids);
+  /** Returns a reply of a new engine, and whether it has a head. */
+  const ask = (named, policy) =>
+    page.evaluate(
+      async ([named, policy]) => {
+        const { BUILTIN_HEAD, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+        const engine = await Foretoken.load({ device: "cpu", ...(named ? BUILTIN_HEAD : {}) });
+        const { token_ids } = await engine.generate("func main() {", { max_tokens: 24, policy }).result;
+        await engine.dispose();
+        return { token_ids, loaded: engine.info.eagle3 !== null };
+      },
+      [named, policy],
+    );
+  const without = await ask(false, "auto");
+  assert.deepEqual([without.loaded, heads()], [false, 0]);
+  for (const policy of ["auto", "eagle3"])
+    assert.deepEqual(await ask(true, policy), { token_ids: without.token_ids, loaded: true });
+  assert.ok(heads() >= 2, "the head and its config.json were not fetched");
   await context.close();
 });
 

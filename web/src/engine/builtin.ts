@@ -19,15 +19,8 @@ export const BUILTIN_HEAD = {
   eagle3_config: new URL("./models/demo/eagle3.json", import.meta.url).href,
 };
 
-/** What is loaded where no model is named. */
-export const BUILTIN_MODELS = { ...BUILTIN_PAIR, ...BUILTIN_HEAD, eagle3_if_it_pays: true };
-
 /** Adds the built-in pair where no model is named. */
 export const withBuiltin = (given: LoadOptions): LoadOptions =>
   given.target || given.draft
     ? given
-    : {
-        ...(given.eagle3 === undefined ? BUILTIN_MODELS : BUILTIN_PAIR),
-        ...defined(given),
-        target: BUILTIN_PAIR.target,
-      };
+    : { ...BUILTIN_PAIR, ...defined(given), target: BUILTIN_PAIR.target };

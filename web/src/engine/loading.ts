@@ -47,12 +47,6 @@ export interface LoadOptions {
   /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3_config`. */
   eagle3?: FileSource | null | undefined;
   eagle3_config?: FileSource | null | undefined;
-  /**
-   * Opens the head only where `auto` gains by it, going by the passes that earlier loads timed on this device, and does
-   * without one that cannot be loaded. Results say in `offered_head` which it is. Default: a head that is named is
-   * always loaded, and the built-in pair's if it pays.
-   */
-  eagle3_if_it_pays?: boolean | undefined;
   /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
   calibrations?: "builtin" | readonly FileSource[] | undefined;
   /** The hub that resolves names; default https://huggingface.co. */
@@ -107,7 +101,6 @@ const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
   draft: undefined,
   eagle3: undefined,
   eagle3_config: undefined,
-  eagle3_if_it_pays: FLAG,
   calibrations: [`"builtin" or a list of files`, (value) => value === "builtin" || Array.isArray(value)],
   hub: TEXT,
   hosts: ["a list of origins", (value) => Array.isArray(value) && value.every(isText)],
@@ -159,13 +152,8 @@ const PROGRAM_OPTIONS = [
 export function optionsOf(options: LoadOptions): OpenOptions {
   const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
   const builtin_calibrations = options.calibrations === "builtin" || undefined;
-  const offered_head = options.eagle3 && options.eagle3_if_it_pays ? nameOf(options.eagle3) : undefined;
-  return { device: options.device ?? "auto", ...(defined({ ...given, builtin_calibrations, offered_head }) as object) };
+  return { device: options.device ?? "auto", ...(defined({ ...given, builtin_calibrations }) as object) };
 }
-
-/** Tells a file from others, between visits. */
-const nameOf = (file: FileSource): string =>
-  file instanceof Blob ? `${file instanceof File ? file.name : "file"} ${file.size}` : String(file);
 
 /** Returns the files of the models to load. Refuses what is no file or address, by the name of its option. */
 export function sourcesOf(options: LoadOptions): Sources<SourceSpec> {

@@ -202,9 +202,4 @@ export interface Result {
   stats: Stats;
   /** The keywords of the schema that the text is not held to, as JSON Pointers; absent if there are none. */
   unchecked?: string[];
-  /** Whether `auto` gains by the head of `eagle3_if_it_pays`; absent while nothing is known. */
-  offered_head?: OfferedHead;
 }
-
-/** With "promises a gain" the next load opens the head and times its passes; with "does not pay" it does without. */
-export type OfferedHead = "promises a gain" | "promises no gain" | "pays" | "does not pay" | "could not be loaded";

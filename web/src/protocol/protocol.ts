@@ -43,13 +43,10 @@ export interface Sources<S, M = S> {
   calibrations: S[];
 }
 
+export type OpenedSources = Sources<Source, Source | Source[]>;
+
 /** The sources passed to Go. `again` reopens the files, so that Go can reload the models after a lost device. */
 export type OpenSources = OpenedSources & { again?: () => Promise<OpenedSources & { close(): void }> };
-
-/** `offered` opens the EAGLE-3 head that is loaded only if it pays. */
-export type OpenedSources = Sources<Source, Source | Source[]> & {
-  offered?: () => Promise<Pick<Sources<Source>, "eagle3" | "eagle3_config">>;
-};
 
 /** The object that Go installs as `foretokenEngine`. Every promise rejects with an Error of one line. */
 export interface GoEngine {
@@ -146,8 +143,6 @@ export interface OpenOptions {
   max_nodes?: number;
   /** The models are the built-in pair; the Go program contains its calibrations. */
   builtin_calibrations?: boolean;
-  /** The EAGLE-3 head is opened only if it pays; this name tells it from others of the target. See LoadOptions. */
-  offered_head?: string;
   /** Converts matrices to this type, instead of storing them in the type of the file. */
   quantise?: Quantise;
 }

@@ -498,7 +498,6 @@ export class WidgetApp {
 
   #finish(result: Result, gain = format.steps(result)): void {
     this.#tally.finish(result.stats);
-    if (result.offered_head) this.#view.panel.showHead(result.offered_head);
     setText(this.#view.gain, gain);
     this.#flush();
   }

@@ -1,7 +1,7 @@
 /** Formats numbers for display. */
 import { bytes } from "../sources/bytes.ts";
 import type { KnownPair } from "../engine/pairs.ts";
-import type { DeviceInfo, ModelInfo, OfferedHead, Progress, Result } from "../protocol/protocol.ts";
+import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
 
 export { bytes };
 
@@ -31,17 +31,6 @@ export function parameters(n: number): string {
 export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
 }
-
-const OFFERED: Readonly<Record<OfferedHead, string>> = {
-  "promises a gain": "may help here; the next visit tries it",
-  "promises no gain": "would not help here",
-  pays: "helps here",
-  "does not pay": "does not help here",
-  "could not be loaded": "could not be loaded",
-};
-
-/** Says what is known of the EAGLE-3 head that is loaded only if it pays. */
-export const head = (offered: OfferedHead): string => `The EAGLE-3 head ${OFFERED[offered]}.`;
 
 const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };
 

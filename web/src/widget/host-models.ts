@@ -1,5 +1,5 @@
 /** Reads the models to load from the attributes of the element. */
-import { BUILTIN_HEAD, BUILTIN_MODELS, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { ForetokenError } from "../protocol/errors.ts";
 import type { Keep } from "../protocol/protocol.ts";
 import { FILES } from "./attributes.ts";
@@ -11,7 +11,7 @@ export function modelsOf(host: HTMLElement): Models {
   const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
   const head = eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3_config };
   if (!target && !draft) {
-    const models = eagle3 ? { ...BUILTIN_PAIR, ...head } : BUILTIN_MODELS;
+    const models = eagle3 ? { ...BUILTIN_PAIR, ...head } : BUILTIN_PAIR;
     return { ...models, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
   }
   if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target", "target");

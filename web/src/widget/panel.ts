@@ -2,11 +2,11 @@
  * The statistics next to the text, in three levels: what happened (the gain and the speed), how (the tree, and which
  * guesses were kept), and the lab with every figure.
  */
-import type { EventTree, OfferedHead, RoundTimes } from "../protocol/protocol.ts";
+import type { EventTree, RoundTimes } from "../protocol/protocol.ts";
 import type { Charts } from "./charts.ts";
 import { verdict, type Comparison } from "./compare.ts";
 import { el, setText } from "./dom.ts";
-import { head, milliseconds, percent, short } from "./format.ts";
+import { milliseconds, percent, short } from "./format.ts";
 import type { Tally } from "./tally.ts";
 import type { TreeView } from "./tree.ts";
 
@@ -64,7 +64,6 @@ export class Panel {
   #tally: Tally | undefined;
   #connected: AbortSignal | undefined;
   readonly #compare = el("div", { class: "comparison" });
-  readonly #head = el("p", { class: "empty", id: "head" }, "\u00a0");
   readonly #features = el("p", { class: "empty", id: "features" }, "\u00a0");
 
   constructor() {
@@ -86,7 +85,6 @@ export class Panel {
     this.#how.append(
       el("summary", {}, "How it went", el("small", {}, "guesses, and what became of them")),
       tiles("calls", "draft"),
-      this.#head,
       el(
         "article",
         { class: "card tree-card", "aria-label": "The tree of the last step" },
@@ -194,11 +192,6 @@ export class Panel {
   showFeatures(names: readonly string[]): void {
     const text = names.length > 0 ? `Features in use: ${names.join(", ")}` : "No optional GPU features in use";
     setText(this.#features, text);
-  }
-
-  /** Says what is known of the EAGLE-3 head that is loaded only if it pays. */
-  showHead(offered: OfferedHead | undefined): void {
-    setText(this.#head, offered ? head(offered) : "\u00a0");
   }
 
   /** Shows a round's tree, while it can be seen. */

@@ -2,7 +2,7 @@
  * Selects models: a pair of the catalog, names or addresses, or local files. Also lists the downloaded models. Loaded
  * when its section of the settings opens, because most visits do not need it.
  */
-import { BUILTIN_HEAD, BUILTIN_MODELS, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { type KnownPair, PAIRS, sourceOf } from "../engine/pairs.ts";
 import type { LoadOptions } from "../engine/engine.ts";
 import { HUB, parseName, resolve } from "../sources/hub.ts";
@@ -70,7 +70,7 @@ const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): 
 /** The models to load, with their calibrations and head. */
 export type Models = Pick<
   LoadOptions,
-  "target" | "draft" | "calibrations" | "eagle3" | "eagle3_config" | "eagle3_if_it_pays" | "cache"
+  "target" | "draft" | "calibrations" | "eagle3" | "eagle3_config" | "cache"
 >;
 
 export interface PickerOptions {
@@ -347,7 +347,7 @@ export class Picker {
           "Built-in, with its EAGLE-3 head",
           "no download",
           ["Drafts from the target's own features: method eagle3"],
-          "Includes the built-in draft; Automatic weighs both. Without this choice the head is loaded where it pays.",
+          "Includes the built-in draft; Automatic weighs both.",
         ),
       );
     }
@@ -366,7 +366,7 @@ export class Picker {
   }
 
   #known(cache: Keep): Models {
-    if (this.#pair === BUILTIN) return BUILTIN_MODELS;
+    if (this.#pair === BUILTIN) return BUILTIN_PAIR;
     if (this.#pair === HEAD) return { ...BUILTIN_PAIR, ...BUILTIN_HEAD };
     const { target, draft } = PAIRS.find(({ id }) => id === this.#pair)!;
     return { target: sourceOf(target), draft: sourceOf(draft), ...this.#companions(), cache };

@@ -90,7 +90,6 @@ export class View {
     for (const line of [this.runsOn, this.deviceLine, this.modelLine]) line.title = line.textContent;
     if (device.note) this.runsOn.title = device.note;
     this.panel.showFeatures(device.features);
-    this.panel.showHead(undefined);
   }
 
   #work(): HTMLElement {

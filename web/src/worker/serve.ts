@@ -64,13 +64,13 @@ export function serve(
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
-          const opened = loading.open(message.sources, options);
+          const opened = loading.open(message.sources);
           opened.catch(() => undefined);
           const go = await engine();
           const again = async () => {
             const files = new Loading(update, message.hosts);
             try {
-              const opened = await files.open(message.sources, options);
+              const opened = await files.open(message.sources);
               await files.finished(); // Go reads them for a session that is in use
               return { ...opened, close: () => files.close() };
             } catch (cause) {
@@ -178,8 +178,6 @@ class Loading {
   #ready: string | undefined;
   #reports = true;
   readonly #opened: OpenSource[] = [];
-  /** Those of the head that is loaded only if it pays, and left out if they cannot be opened. */
-  readonly #offered = new Set<OpenSource>();
   readonly #control = new AbortController();
   readonly #downloads: Downloads;
   readonly #events: LoadEvents;
@@ -201,7 +199,7 @@ class Loading {
     };
   }
 
-  async open(sources: Sources<SourceSpec>, { offered_head: offers }: OpenOptions): Promise<OpenedSources> {
+  async open(sources: Sources<SourceSpec>): Promise<OpenedSources> {
     const options = { signal: this.#control.signal, fetch: this.#fetch };
     const model = async (spec: SourceSpec): Promise<Source | Source[]> => {
       const files = await openModel(spec, this.#events, options);
@@ -213,24 +211,14 @@ class Loading {
     const several = async (specs: SourceSpec[]): Promise<Source[]> =>
       Promise.all(requireArray("calibrations", specs).map(one));
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;
-    const head = async (): Promise<Pick<OpenedSources, "eagle3" | "eagle3_config">> => {
-      const open = offers ? offered : one;
-      const [weights, config] = await Promise.all([eagle3 && open(eagle3), eagle3_config && open(eagle3_config)]);
-      return { eagle3: weights, eagle3_config: config };
-    };
-    const offered = async (spec: SourceSpec): Promise<Source> => {
-      const file = await one(spec);
-      this.#offered.add(file);
-      await file.finished?.();
-      return file;
-    };
-    const [t, d, all, h] = await Promise.all([
+    const [t, d, head, config, all] = await Promise.all([
       model(target),
       draft && model(draft),
+      eagle3 && one(eagle3),
+      eagle3_config && one(eagle3_config),
       several(calibrations),
-      offers ? { eagle3: null, eagle3_config: null, offered: head } : head(),
     ]);
-    return { target: t, draft: d, calibrations: all, ...h };
+    return { target: t, draft: d, eagle3: head, eagle3_config: config, calibrations: all };
   }
 
   /** Forwards Go's progress, except bytes read during a download: the user sees the progress of the download. */
@@ -240,10 +228,9 @@ class Loading {
     else this.update(json);
   };
 
-  /** Waits for the files of the loaded models; an offered head waited for its own. */
+  /** Waits for the files of the loaded models. */
   async finished(): Promise<void> {
-    const used = this.#opened.filter((source) => !this.#offered.has(source));
-    await Promise.all(used.map((source) => source.finished?.()));
+    await Promise.all(this.#opened.map((source) => source.finished?.()));
   }
 
   /** Reports that the models are ready, after all else. */

@@ -169,7 +169,6 @@ test("names and types of options are checked before anything starts", async () =
     ["worker", () => load({ worker: 5 })],
     ["cache", () => load({ cache: "sometimes" })],
     ["threads", () => load({ threads: "2" })],
-    ["eagle3_if_it_pays", () => load({ eagle3_if_it_pays: "no" })],
     ["onProgress", () => load({ onProgress: 1 })],
     ["signal", () => load({ signal: {} })],
     ["hosts", () => load({ hosts: "https://a.example" })],
