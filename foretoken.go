@@ -32,11 +32,9 @@ import (
 
 // Options of Open. The zero value takes each model as its file describes it.
 type Options struct {
-	Context int // positions of both KV caches; 0: the smaller of the models' own, at most 4096
-	// Beyond lets Context exceed what the models were trained for. It is for timing: the text there is noise.
-	Beyond bool
-	KV     string // "f32" (also ""), "f16" or "q8"
-	Memory int64  // bytes that the models may take on the device, see Plan; 0: as many as it gives
+	Context int    // positions of both KV caches; 0: the smaller of the models' own, at most 4096
+	KV      string // "f32" (also ""), "f16" or "q8"
+	Memory  int64  // bytes that the models may take on the device, see Plan; 0: as many as it gives
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
 	Candidates int
@@ -193,7 +191,7 @@ func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
 }
 
 // contextOf is the length both models are loaded with.
-func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
+func contextOf(asked int, files ...*gguf.File) (int, error) {
 	most := 4096
 	for _, f := range files {
 		if f == nil {
@@ -203,7 +201,7 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if asked > c.Context && !beyond {
+		if asked > c.Context {
 			return 0, refused("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked,
 				f.Name(), c.Context)
 		}

@@ -70,7 +70,6 @@ type modelFiles struct {
 	target, draft    *gguf.File // draft is nil where there is none
 	tok              *tokenizer.Tokenizer
 	vocab, positions int
-	beyond           bool // allow contexts beyond the models' training
 	kv               kernels.KVFormat
 	head             *eagle3.Weights // nil without one
 }
@@ -87,7 +86,6 @@ func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
 
 // complete reads what goes with the target.
 func (p *modelFiles) complete(o Options) (err error) {
-	p.beyond = o.Beyond
 	if o.KV != "" {
 		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
 			return refused("foretoken: KV format %.80q; want f32, f16 or q8", o.KV)
@@ -104,7 +102,7 @@ func (p *modelFiles) complete(o Options) (err error) {
 			return err
 		}
 	}
-	if p.positions, err = contextOf(o.Context, o.Beyond, p.target, p.draft); err != nil || o.EAGLE3 == nil {
+	if p.positions, err = contextOf(o.Context, p.target, p.draft); err != nil || o.EAGLE3 == nil {
 		return err
 	}
 	if o.EAGLE3Config == nil {
@@ -117,7 +115,7 @@ func (p *modelFiles) complete(o Options) (err error) {
 
 // options returns the loading options of a model of the pair; nodes bounds the verified trees.
 func (p *modelFiles) options(nodes int) llama.Options {
-	return llama.Options{Context: p.positions, Beyond: p.beyond, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
+	return llama.Options{Context: p.positions, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
 }
 
 func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {

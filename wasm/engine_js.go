@@ -206,7 +206,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	}
 	key := tuningKey(e.dev.Info())
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
-		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
+		KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Rehearsal: e.encoded(func(text string) error {

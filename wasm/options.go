@@ -15,7 +15,6 @@ import (
 type openOptions struct {
 	Device  string `json:"device"`
 	Context int    `json:"context"`
-	Beyond  bool   `json:"beyond_training"` // see foretoken.Options
 	KV      string `json:"kv"`
 	Memory  int64  `json:"max_memory"`
 	Nodes   int    `json:"max_nodes"`

@@ -25,21 +25,20 @@ const noDraft = "none"
 
 // modelOptions selects the models and the device.
 type modelOptions struct {
-	target, draft  string
-	quantise       string // storage type of both models' weights; empty: the files' own
-	device, kv     string
-	threads        int           // of the cpu device; 0: as many as help
-	timeout        time.Duration // time that a call waits for the device before it counts as hung
-	memory         string        // limit of device memory; empty: none
-	context        int
-	beyondTraining bool // allow a context beyond the models' training length
-	noTuning       bool
-	calibrations   []string
-	eagle3         string // safetensors file of a head; empty: none
-	timed          bool   // times the passes that auto decides by before the first request
-	useHead        bool   // the method drafts from a head: use the built-in one unless eagle3 names one
-	nodes          int    // largest tree to verify; 0: the default
-	candidates     int    // likeliest tokens of the target available per position; 0: the default
+	target, draft string
+	quantise      string // storage type of both models' weights; empty: the files' own
+	device, kv    string
+	threads       int           // of the cpu device; 0: as many as help
+	timeout       time.Duration // time that a call waits for the device before it counts as hung
+	memory        string        // limit of device memory; empty: none
+	context       int
+	noTuning      bool
+	calibrations  []string
+	eagle3        string // safetensors file of a head; empty: none
+	timed         bool   // times the passes that auto decides by before the first request
+	useHead       bool   // the method drafts from a head: use the built-in one unless eagle3 names one
+	nodes         int    // largest tree to verify; 0: the default
+	candidates    int    // likeliest tokens of the target available per position; 0: the default
 }
 
 func (o *modelOptions) flags(f *pflag.FlagSet) {
@@ -59,8 +58,6 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.memory, "max-memory", "",
 		"refuse models that need more device memory, such as 3GiB or 800MiB (default no limit)")
 	f.IntVar(&o.context, "context", 0, "positions of the KV cache (default the models' own, at most 4096)")
-	f.BoolVar(&o.beyondTraining, "beyond-training", false,
-		"allow a --context beyond the models' training length, to time long contexts; the text there is meaningless")
 	f.StringArrayVar(&o.calibrations, "calibration", nil,
 		"calibration file of the pair, from calibrate or train; may be given several times")
 	f.StringVar(&o.eagle3, "eagle3", "", "safetensors file of an EAGLE-3 head for the target, next to its config.json "+
@@ -234,17 +231,14 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 		again, _, err := opening.Device(ctx, dev.Info().Backend)
 		return again, err
 	}
-	if o.beyondTraining {
-		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
-	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
 	if head != nil && tuned != nil {
 		tuned.models["eagle3"] = modelKey(head)
 	}
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
-		Context: o.context, Beyond: o.beyondTraining, KV: o.kv, Memory: memory, Nodes: o.nodes,
-		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+		Context: o.context, KV: o.kv, Memory: memory, Nodes: o.nodes, Candidates: o.candidates,
+		Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)

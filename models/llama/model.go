@@ -20,7 +20,6 @@ import (
 // cache.
 type Options struct {
 	Context int              // positions of the KV cache; 0: the file's context length, at most 4096
-	Beyond  bool             // Context may exceed the trained length, to time it; the text there is meaningless
 	KV      kernels.KVFormat // f16 changes log-probabilities by up to 0.03 nats, q8 by up to 0.3
 	Vocab   int              // ids in use, if the matrix is padded; 0: all rows
 	MaxRows int              // target: nodes of a tree, up to 1024; draft: rows of a pass, up to 64; 0: 64
@@ -129,7 +128,7 @@ func newModel(dev webgpu.Device, cfg *Config, f *gguf.File, o Options) (*Model, 
 
 func (o *Options) complete(c *Config, file string) error {
 	o.Context = cmp.Or(o.Context, min(c.Usable(), 4096))
-	if o.Context < 2 || o.Context > c.Context && !o.Beyond {
+	if o.Context < 2 || o.Context > c.Context {
 		return fmt.Errorf("llama: %s: a context of %d; the model was trained for 2 to %d positions", file, o.Context,
 			c.Context)
 	}

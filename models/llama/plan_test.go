@@ -183,6 +183,14 @@ func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Op
 	}
 }
 
+// TestTooLongContext plans a context longer than the model was trained for.
+func TestTooLongContext(t *testing.T) {
+	_, err := Plan(testModel(t, "tiny-q8_0"), Options{Context: 4096}, webgpu.DefaultLimits())
+	if err == nil || !strings.Contains(err.Error(), "trained for 2 to 512") {
+		t.Fatalf("a context of 4096: %v", err)
+	}
+}
+
 // TestTooLargeBuffers checks that a buffer beyond the device's limits fails with the numbers before anything is
 // allocated, and that the context named in the error fits.
 func TestTooLargeBuffers(t *testing.T) {

@@ -94,6 +94,14 @@ export function named(file, name, texts) {
   return packed(metadata, tensors, 32);
 }
 
+/** Returns a file that says that its model was trained for so many positions. */
+export function trainedFor(file, positions) {
+  const { metadata, tensors } = parse(file);
+  const key = [...metadata.keys()].find((key) => key.endsWith(".context_length"));
+  metadata.set(key, numberKey(key, positions));
+  return packed(metadata, tensors, 32);
+}
+
 /** Spreads the built-in target over many chunks: tensors are `align` bytes apart, and `more` bytes follow them. */
 export async function spread(source, align = MiB, more = 0) {
   const { metadata, tensors } = parse(await fs.readFile(source));

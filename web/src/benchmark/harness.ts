@@ -4,7 +4,7 @@
  *
  *     ?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N
  *     &device=auto|webgpu|cpu|reference&threads=N&device-timeout=SECONDS
- *     &context=N&kv=f32|f16|q8&beyond-training
+ *     &context=N&kv=f32|f16|q8
  */
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { METHODS } from "../engine/methods.ts";
@@ -61,7 +61,6 @@ async function load(): Promise<EngineInfo> {
     device_timeout: query.has("device-timeout") ? Number(query.get("device-timeout")) : undefined,
     threads: query.has("threads") ? Number(query.get("threads")) : undefined,
     context: query.has("context") ? Number(query.get("context")) : undefined,
-    beyond_training: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),

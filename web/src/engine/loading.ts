@@ -14,7 +14,7 @@ import type {
 } from "../protocol/protocol.ts";
 import { addressesOf } from "../sources/hosts.ts";
 import { address, brief, HUB, resolve } from "../sources/hub.ts";
-import { type Check, checkFields, FLAG, FUNCTION, membersOf, SIGNAL, TEXT, typeName, wrong } from "./options.ts";
+import { type Check, checkFields, FUNCTION, membersOf, SIGNAL, TEXT, typeName, wrong } from "./options.ts";
 import { isTrusted } from "./trusted.ts";
 import { spawn, type WorkerSource } from "./spawn.ts";
 
@@ -68,8 +68,6 @@ export interface LoadOptions {
   threads?: number | undefined;
   /** Positions of the KV cache. Default: the model's limit, at most 4096. */
   context?: number | undefined;
-  /** Allows a `context` longer than the models were trained for, to time long contexts; its text is meaningless. */
-  beyond_training?: boolean | undefined;
   /** The type of stored keys and values; q8 takes a quarter of the memory of f32. */
   kv?: "f32" | "f16" | "q8" | undefined;
   /** Limit of the models' memory on the device, in bytes. Default: no limit. */
@@ -110,7 +108,6 @@ const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
   device: TEXT,
   threads: NUMBER,
   context: NUMBER,
-  beyond_training: FLAG,
   kv: TEXT,
   max_memory: NUMBER,
   candidates: NUMBER,
@@ -145,7 +142,7 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
 
 /** The options that the program reads in the same words, besides the device. */
 const PROGRAM_OPTIONS = [
-  "threads", "device_timeout", "max_memory", "context", "beyond_training", "kv", "candidates", "max_nodes", "quantise",
+  "threads", "device_timeout", "max_memory", "context", "kv", "candidates", "max_nodes", "quantise",
 ] as const;
 
 /** Returns the options that the program reads. */

@@ -128,8 +128,6 @@ export interface Catalog {
 export interface OpenOptions {
   device: DeviceChoice;
   context?: number;
-  /** Allows a context longer than the models were trained for. */
-  beyond_training?: boolean;
   kv?: "f32" | "f16" | "q8";
   /** Limit of the models' memory on the device, in bytes; 0 or absent means no limit. */
   max_memory?: number;

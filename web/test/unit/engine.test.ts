@@ -430,8 +430,8 @@ test("heads and calibrations reach the engine as sources", async () => {
     "a.json 2",
     "b.json 2",
   ]);
-  await load(go, { context: 4400, beyond_training: true, kv: "q8" });
-  assert.equal(seen.splice(0)[0], '{"device":"auto","context":4400,"beyond_training":true,"kv":"q8"}');
+  await load(go, { context: 4400, kv: "q8" });
+  assert.equal(seen.splice(0)[0], '{"device":"auto","context":4400,"kv":"q8"}');
   await load(go, { calibrations: "builtin" });
   assert.deepEqual(seen, [
     '{"device":"auto","builtin_calibrations":true}',
