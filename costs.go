@@ -84,16 +84,9 @@ func work(dispatches int, bytes int64) goodput.Work {
 const (
 	// patience is the number of requests that a lean session serves by guesses while it waits for an idle moment.
 	patience = 2
-	// short is the time in seconds of a pass that a request, which waits for all sizes, may time, and after which a
-	// rehearsal is worth its time: a longer one is spent in few kernels.
+	// short is the time in seconds of a pass that a request, which waits for all sizes, may time.
 	short = 0.01
 )
-
-// slow reports whether passes are known to take long.
-func (s *Session) slow() bool {
-	v := &s.knownCosts().Verify
-	return v.Cells[0].Count > 0 && v.At(1) > short
-}
 
 // overdue reports whether requests came so densely that no pause was long enough, so that the next one has to time the
 // passes.

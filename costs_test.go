@@ -5,12 +5,10 @@ package foretoken
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,18 +136,14 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	s := demoSessionWith(t, "cpu", Options{Lean: true})
 	costs := measured(s)
 	if s.target.Len() > 0 || len(costs.Learnt) > 0 {
-		t.Error("the rehearsal left its text or what it learnt")
+		t.Error("timing left its text or what it learnt")
 	}
 	generate(s, methods.DrafterAuto)
 	if measured(s) != costs {
 		t.Error("the first request measured again")
 	}
 	for _, policy := range []string{methods.DrafterNone, methods.DrafterAuto} {
-		var rehearsed atomic.Int64
-		early := demoSessionWith(t, "cpu", Options{Lean: true, Rehearsal: func(*Event) error {
-			rehearsed.Add(1)
-			return nil
-		}})
+		early := demoSessionWith(t, "cpu", Options{Lean: true})
 		generate(early, policy)
 		early.mu.Lock()
 		held := early.target.Len()
@@ -157,9 +151,6 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 		if measured(early); early.target.Len() != held || held == 0 {
 			t.Errorf("measuring took away the text of a request of %s: of %d tokens it left %d", policy, held,
 				early.target.Len())
-		}
-		if rehearsed.Load() == 0 && !early.slow() {
-			t.Errorf("nothing was rehearsed after a request of %s", policy)
 		}
 	}
 }
@@ -319,66 +310,6 @@ func medianOf(xs []float64) float64 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
 	return s[len(s)/2]
-}
-
-// TestRequestsEndRehearsals rehearses while a request waits: only the round that runs ends first, and the request
-// finds neither costs nor tokens of the rehearsal. Its rounds go to Options.Rehearsal.
-func TestRequestsEndRehearsals(t *testing.T) {
-	drafted, rounds := 0, 0
-	var s *Session
-	submits, ask := 0, false // ask: a request comes once the rehearsal leaves the device out
-	s = demoSessionWith(t, "cpu", Options{Rehearsal: func(e *Event) error {
-		drafted += len(e.Round.Levels)
-		rounds++
-		if now := s.dev.Counters().Submits; now > submits {
-			submits = now
-		} else if ask {
-			s.asked.Store(1)
-		}
-		return nil
-	}})
-	before := s.dev.Counters().Submits
-	forgotten := func() bool { return s.costs == nil && s.target.Len() == 0 && s.draft.Len() == 0 }
-	if err := s.rehearse(); err != nil || !forgotten() {
-		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.costs)
-	}
-	if submits := s.dev.Counters().Submits - before; drafted == 0 || rounds < submits {
-		t.Errorf("a rehearsal drafted %d levels in %d rounds with %d submits: most take none", drafted, rounds, submits)
-	}
-	ids := s.tok.Encode("func", true)
-	generate := func(r Request) []int32 {
-		t.Helper()
-		got, err := s.GenerateIDs(context.Background(), ids, r, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got.TokenIDs
-	}
-	for _, ask = range []bool{false, true, false} { // leaves nothing behind, and leaves what an earlier request left
-		auto := generate(Request{Policy: methods.DrafterAuto, MaxTokens: 32})
-		plain := generate(Request{Policy: methods.DrafterNone, MaxTokens: 32, NoReuse: true})
-		if !slices.Equal(auto, plain) {
-			t.Errorf("after a rehearsal auto decodes %v, plain decoding %v", auto, plain)
-		}
-		ids = s.target.Tokens()
-		err := s.rehearse()
-		if s.asked.Store(0); errors.Is(err, errAsked) != ask || err != nil && !ask {
-			t.Errorf("a rehearsal returned %v; a request waited: %v", err, ask)
-		}
-		if !slices.Equal(s.target.Tokens(), ids) || s.draft.Len() > 0 {
-			t.Errorf("a rehearsal left %d of %d tokens, %d in the draft", s.target.Len(), len(ids), s.draft.Len())
-		}
-	}
-	s.target.Reset()
-	s.draft.Reset()
-	s.costs, s.timed = nil, false
-	s.asked.Add(1)
-	err := s.rehearse()
-	s.asked.Add(-1)
-	if !errors.Is(err, errAsked) || !forgotten() {
-		t.Errorf("while a request waited a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(),
-			s.costs)
-	}
 }
 
 // TestRequestsWithoutPause sends a lean session one request after the other: it decides by guesses until the third one

@@ -21,10 +21,6 @@ type Models struct {
 // Reset empties the KV caches of all models.
 func (m Models) Reset() {
 	m.Target.Reset()
-	m.resetDrafts()
-}
-
-func (m Models) resetDrafts() {
 	if m.Draft != nil {
 		m.Draft.Reset()
 	}

@@ -53,9 +53,6 @@ type Options struct {
 	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
 	// before Open returns.
 	Lean bool
-	// Rehearsal receives the rounds that a lean session rehearses while it is idle, so that what a caller does with
-	// a round runs too: engines of WebAssembly compile a function when it ran often. It may not keep the event.
-	Rehearsal func(*Event) error
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
 	// SHA256 computes the hashes that tell model files apart; nil: crypto/sha256.

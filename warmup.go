@@ -1,14 +1,12 @@
 package foretoken
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 	"time"
 
 	"foretoken/models/llama"
-	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -172,18 +170,16 @@ func (s *Session) advance(atOnce int) (bool, error) {
 	return true, nil
 }
 
-// lock takes s.mu; where a rehearsal or idle timing holds it, that ends.
+// lock takes s.mu; where idle timing holds it, that ends.
 func (s *Session) lock() {
 	s.asked.Add(1)
 	s.mu.Lock()
 	s.asked.Add(-1)
 }
 
-// warmUpIdle warms the session up while it serves no request, rehearses, and times the passes that auto decides by. A
-// request ends what it finds under way, which begins again when the session is idle again; after an interrupted
-// rehearsal the passes are timed first, because that takes a shorter pause.
+// warmUpIdle warms the session up while it serves no request, and times the passes that auto decides by. A request ends
+// the timing under way, which begins again when the session is idle again.
 func (s *Session) warmUpIdle() {
-	rehearsed, interrupted := false, false
 	for pause := idle; ; {
 		time.Sleep(pause)
 		pause = time.Millisecond // lets a request take the lock
@@ -197,11 +193,6 @@ func (s *Session) warmUpIdle() {
 		case s.state == first && s.warmup.phase == compiling:
 			compiled = s.warmup.compiling
 		case !done || err != nil:
-		case !rehearsed && s.target.Len() > 0 && s.slow():
-			rehearsed = true // by a request
-		case !rehearsed && (s.timed || !interrupted):
-			err = s.rehearse()
-			rehearsed, interrupted, pause = err == nil, err != nil, optimising
 		case !s.timed:
 			r := DefaultRequest()
 			err = s.measureCosts(whileIdle{context.Background(), s}, r.Config(), s.target.Len() > 0)
@@ -221,9 +212,6 @@ func (s *Session) warmUpIdle() {
 	}
 }
 
-// optimising is the time that an engine of WebAssembly takes to compile in the background what a rehearsal ran often.
-const optimising = 150 * time.Millisecond
-
 // whileIdle is a context that ends when a request waits.
 type whileIdle struct {
 	context.Context
@@ -237,88 +225,6 @@ func (c whileIdle) Err() error {
 		return errAsked
 	}
 	return nil
-}
-
-const (
-	// rehearsal is the time of the replies of a rehearsal, at least one, and pretended that of those without a device.
-	rehearsal       = 500 * time.Millisecond
-	pretended       = time.Second
-	rehearsedTokens = 24 // of a reply of a rehearsal
-	// mostHeld is the most tokens that a rehearsal goes on from: the draft consumes them for each of its replies.
-	mostHeld = 256
-	// rest is the time between a rehearsal's pauses: one a round would take much of its time.
-	rest = 25 * time.Millisecond
-)
-
-// rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
-// it first runs, and again when it ran often, which takes a function of the host hundreds of rounds. Most of them
-// leave the device out and find the results of earlier ones. Costs of that time would mislead. It ends early, with an
-// error, when a request waits. The caller holds s.mu.
-func (s *Session) rehearse() error {
-	held := s.target.Tokens()
-	held = held[:s.target.ReusePrefix(held)] // those of a request that was stopped may not have been written
-	rewind := func() {
-		if s.models().resetDrafts(); len(held) > 0 {
-			s.target.ReusePrefix(held)
-		} else {
-			s.target.Reset()
-		}
-	}
-	defer rewind()
-	const text = "The first reply is not the slowest."
-	ctx, ids := whileIdle{context.Background(), s}, append(held, s.tok.Encode(text, len(held) == 0)...)
-	if len(held) > mostHeld || len(ids)+rehearsedTokens > s.target.Limits().Context {
-		return nil
-	}
-	replies, err := s.rehearseFor(ctx, ids, rewind, rehearsal)
-	if err != nil || replies == 1 { // large models spend their time in few kernels
-		return err
-	}
-	if d, ok := s.dev.(webgpu.Pretender); ok {
-		d.Pretend(true)
-		for end := time.Now().Add(pretended); ctx.Err() == nil && time.Now().Before(end); {
-			if _, err := s.rehearseFor(ctx, ids, rewind, time.Until(end)); err != nil {
-				webgpu.Turn() // for requests; the error may come of results that are not of this round
-			}
-		}
-		if d.Pretend(false); ctx.Err() != nil {
-			return ctx.Err()
-		}
-		rewind()
-	}
-	r := DefaultRequest()
-	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, len(held) > 0)
-}
-
-// rehearseFor decodes short replies to ids for a time, each after a rewind, and returns their number. Each has a
-// goroutine of its own, whose stack grows as that of a request does.
-func (s *Session) rehearseFor(ctx context.Context, ids []int32, rewind func(), span time.Duration) (replies int,
-	err error) {
-	r, begin := DefaultRequest(), time.Now()
-	r.MaxTokens, r.Owner = rehearsedTokens, s.owner
-	rested := begin
-	round := func(e *Event) error {
-		if time.Since(rested) > rest {
-			webgpu.Turn() // for requests
-			rested = time.Now()
-		}
-		if s.options.Rehearsal == nil {
-			return nil
-		}
-		return s.options.Rehearsal(e)
-	}
-	for ended := make(chan error, 1); replies == 0 || time.Since(begin) < span; replies++ {
-		rewind()
-		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
-		go func() {
-			_, err := s.generate(ctx, ids, r, round)
-			ended <- cmp.Or(err, ctx.Err())
-		}()
-		if err := <-ended; err != nil {
-			return replies, err
-		}
-	}
-	return replies, nil
 }
 
 // warmUp completes warmup. The caller holds s.mu.

@@ -209,10 +209,6 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
-		Rehearsal: e.encoded(func(text string) error {
-			_, err := safejs.ValueOf(text)
-			return err
-		}),
 		Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()

@@ -13,14 +13,6 @@ type Profiler interface {
 	Profile(p Program) (Profile, error)
 }
 
-// Pretender is implemented by devices whose runs can do nothing, so that what the host does around them can be
-// rehearsed by itself.
-type Pretender interface {
-	// Pretend has every later Run check its arguments and return: buffers and the Dst of its reads keep what they
-	// hold. false ends that.
-	Pretend(on bool)
-}
-
 // The clocks of a Profile.
 const (
 	ClockTimestamps = "timestamps" // the device's own, around a pass of nothing but the dispatch

@@ -6,8 +6,8 @@
  * over plain decoding at the first, the second and the last reply. Natively the server does the same with fresh folders
  * of caches.
  *
- *   node test/first.mjs [--pairs builtin,q8,noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10] [--replies 10]
- *                       [--tokens 64] [--pause SECONDS] [--adapter gpu] [--json FILE]
+ *   node test/first.mjs [--pairs builtin,q8,noisy,large-noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10]
+ *                       [--replies 10] [--tokens 64] [--pause SECONDS] [--adapter gpu] [--json FILE]
  *
  * cpu-1 is the cpu device with one thread; webgpu is Chromium's software adapter, or with --adapter gpu the machine's
  * own; native is the adapter of Vulkan, lavapipe where there is no GPU. A reply's time is that from the call to the
@@ -26,7 +26,7 @@ import { openPage, root, startProfile, startServer } from "./site.mjs";
 
 const { values: flags } = parseArgs({
   options: {
-    pairs: { type: "string", default: "builtin,q8,noisy" },
+    pairs: { type: "string", default: "builtin,q8,noisy,large-noisy" },
     devices: { type: "string", default: "cpu,cpu-1,webgpu" },
     profiles: { type: "string", default: "10" },
     replies: { type: "string", default: "10" },

@@ -350,7 +350,7 @@ test("the GPU process that two pages share crashes: both texts continue", limit,
     const running = pages.map((page) =>
       page.evaluate(async () => {
         let text = "";
-        // Until the crash has been noticed, in a request or while the session rehearses for one.
+        // Until the crash has been noticed, in a request or while the session is idle.
         for (const end = Date.now() + 240_000; Date.now() < end; ) {
           const run = window.engine.generate("func main() {", { max_tokens: 24, seed: 3 });
           window.begun = true;

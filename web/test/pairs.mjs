@@ -57,6 +57,7 @@ export const PAIRS = {
   q4: stories("s260k-q8_0", "x26m-q4_0"),
   noisy: stories("s260k-noisy-q8_0"),
   large: stories("s260k-q8_0", "x135m-q8_0"),
+  "large-noisy": stories("s260k-noisy-q8_0", "x135m-q8_0"),
   builtin: { title: "the built-in pair", query: "", flags: [], prompts: goPrompts },
 };
 

@@ -44,7 +44,6 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 		{"WorksAfterErrors", testWorksAfterErrors},
 		{"SteadyState", testSteadyState},
 		{"Profile", testProfile},
-		{"Pretend", testPretend},
 		{"DestroyedIdle", testDestroyedIdle},
 		{"DestroyedInMidCompile", testDestroyedInMidCompile},
 		{"DestroyedInMidRun", testDestroyedInMidRun}, // last: the run occupies the device for seconds

@@ -85,34 +85,3 @@ func testProfile(t *testing.T, dev webgpu.Device) {
 	_, err = p.Profile(single)
 	lost(t, "Profile", err)
 }
-
-// testPretend has a run do nothing but check its arguments, and then run again.
-func testPretend(t *testing.T, dev webgpu.Device) {
-	p, ok := dev.(webgpu.Pretender)
-	if !ok {
-		t.Skip("the device does not pretend")
-	}
-	h := h{t, dev}
-	n, y := h.buffer("n", 16, webgpu.Uniform), h.words("y", 1)
-	h.write(n, 0, 3)
-	h.write(y, 0, 7)
-	prog := h.program("counts", spins(h.kernel(spin()), n, y, 1)...)
-	p.Pretend(true)
-	kept := [4]byte{1, 2, 3, 4}
-	if err := dev.Run([]webgpu.Program{prog}, webgpu.Region{Buffer: y, Dst: kept[:]}); err != nil {
-		t.Error(err)
-	}
-	if kept != [4]byte{1, 2, 3, 4} {
-		t.Errorf("a run that did nothing read %v", kept)
-	}
-	if err := dev.Run([]webgpu.Program{prog + 1}); err == nil {
-		t.Error("an unknown program ran")
-	}
-	p.Pretend(false)
-	if got := h.read(y, 0, 1); got[0] != 7 {
-		t.Errorf("a run that did nothing wrote %d", got[0])
-	}
-	if got := h.read(y, 0, 1, prog); got[0] == 7 {
-		t.Error("the program did not run afterwards")
-	}
-}

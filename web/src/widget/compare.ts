@@ -40,7 +40,7 @@ export interface CompareHooks {
   onRun?: (run: Generation) => void;
 }
 
-/** The methods that each engine has run before; drivers finish compiling during the first run. */
+/** The methods that each engine has run before; drivers and engines of WebAssembly compile during the first run. */
 const warmed = new WeakMap<object, Set<string>>();
 
 /** The seconds that both ways decode for: of a text that takes less, two turns would be a chance of the machine. */
@@ -71,19 +71,19 @@ export async function compare(
     // Neither run may reuse the other one's prefill.
     const running = engine.generate(settings.prompt, { ...settings, no_reuse: true });
     hooks.onRun?.(running);
-    if (part !== "warm-up") for await (const event of running) hooks.onRound?.(event);
+    for await (const event of running) if (part !== "warm-up") hooks.onRound?.(event);
     const result = await running.result;
     return result.finish === "aborted" ? undefined : result;
   };
   const done = warmed.get(engine) ?? new Set<string>();
   warmed.set(engine, done);
   const asPlain = plainOf(request);
-  // Warm up each method with a short run, so that the first run does not pay for compilation.
+  // Decode once by each method before any run is timed, so that none pays for compilation.
   for (const settings of [asPlain, request]) {
     const { drafter, adapt, source, verifier, depth, top_k, nodes, shape } = configOf(settings);
     const key = JSON.stringify([drafter, adapt, source, verifier, depth, top_k, nodes, shape]);
     if (done.has(key)) continue;
-    if (!(await run("warm-up", { ...settings, max_tokens: Math.min(8, settings.max_tokens ?? 8) }))) return undefined;
+    if (!(await run("warm-up", settings))) return undefined;
     done.add(key);
   }
   const runs: { plain: Result; speculative: Result }[] = [];

@@ -51,7 +51,6 @@ type Device[B, K, P any] struct {
 	mu      sync.Mutex // held by every call but Destroy's first step, Lost and Info
 	count   webgpu.Counters
 	watch   func([]webgpu.Program) // receives the programs of every run; may be nil
-	pretend bool                   // runs do nothing
 
 	limits   webgpu.Limits
 	buffers  map[webgpu.Buffer]*Buffer[B]
@@ -65,8 +64,6 @@ type Device[B, K, P any] struct {
 	run  []*Program[B, K, P] // what checkRun resolved
 	from []*Buffer[B]
 }
-
-var _ webgpu.Pretender = (*Device[int, int, int])(nil)
 
 // NewDevice makes the shared part of a device, whose errors begin with name.
 func NewDevice[B, K, P any](name string, limits webgpu.Limits, backend Backend[B, K, P]) *Device[B, K, P] {
@@ -238,7 +235,7 @@ func (d *Device[B, K, P]) Run(programs []webgpu.Program, reads ...webgpu.Region)
 		d.watch(programs)
 	}
 	run, from, total, err := d.checkRun(programs, reads)
-	if err != nil || d.pretend {
+	if err != nil {
 		return err
 	}
 	done, err := d.backend.Replay(run, from, reads, total)
@@ -268,13 +265,6 @@ func (d *Device[B, K, P]) Watch(f func(programs []webgpu.Program)) {
 	d.mu.Lock()
 	defer d.Leave()
 	d.watch = f
-}
-
-// Pretend has later runs do nothing, see webgpu.Pretender, or run again.
-func (d *Device[B, K, P]) Pretend(on bool) {
-	d.mu.Lock()
-	defer d.Leave()
-	d.pretend = on
 }
 
 // Profile times each dispatch of a program that may run now. Under ClockReplays the constant part is subtracted: the
