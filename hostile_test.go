@@ -14,7 +14,6 @@ import (
 	"foretoken/models/fuzztest"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
-	"foretoken/webgpu/reference"
 )
 
 // TestHostilePrompts decodes adversarial texts, or refuses them with a one-line error. The session stays usable.
@@ -173,7 +172,7 @@ func TestHostileOptions(t *testing.T) {
 		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "role") {
 			t.Error(err)
 		}
-		_, err = Open(context.Background(), reference.Open(), demo.Target(), nil, Options{KV: name})
+		_, err = Open(context.Background(), kerneltest.Reference(t), demo.Target(), nil, Options{KV: name})
 		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "KV") {
 			t.Error(err)
 		}

@@ -10,14 +10,13 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/models/llama"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestPlanOfAPair compares the plan with the memory that opening the pair allocates. Progress reports the plan
 // before anything is loaded.
 func TestPlanOfAPair(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	for _, o := range []Options{{Context: 256}, {Context: 128, KV: "q8", Nodes: 100, Candidates: 64}} {
 		want, err := Plan(demo.Target(), demo.Draft(), o, dev.Info().Limits)
 		if err != nil {
@@ -60,8 +59,7 @@ func TestPlanOfAPair(t *testing.T) {
 // TestPairOfTooMuchMemory checks that a pair that exceeds the limit is refused before any allocation, that the error
 // says what would fit, and that it does.
 func TestPairOfTooMuchMemory(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	all, err := Plan(demo.Target(), demo.Draft(), Options{}, dev.Info().Limits)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"foretoken"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestChainRounds compares with rounds counted by hand, and chains of no tokens with plain decoding.
@@ -40,8 +40,7 @@ func TestChainCeilings(t *testing.T) {
 
 // TestMeasureCosts compares the agreed tokens with the tokens that chains of each length commit.
 func TestMeasureCosts(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	ctx := context.Background()
 	s, err := foretoken.Open(ctx, dev, demo.Target(), demo.Draft(), foretoken.Options{Context: 128})
 	if err != nil {

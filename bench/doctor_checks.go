@@ -9,7 +9,7 @@ import (
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/attention"
 	"foretoken/webgpu/kernels/sample"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // doctorCheck compares a trial with its references.
@@ -51,12 +51,10 @@ func doctorChecks(info webgpu.Info) []doctorCheck {
 // run compares the device with the references.
 func (c *doctorCheck) run(dev webgpu.Device) KernelCheck {
 	k := KernelCheck{Kernel: c.name, Allowed: c.allowed}
-	got, err := c.trial.result(dev)
+	want, err := c.wanted()
 	if err == nil {
-		ref := reference.Open()
-		defer ref.Destroy()
-		var want webgpu.Memory
-		if want, err = c.trial.result(ref); err == nil {
+		var got webgpu.Memory
+		if got, err = c.trial.result(dev); err == nil {
 			k.Worst = difference(got, want, c.exact)
 			k.OK = k.Worst <= c.allowed
 		}
@@ -65,6 +63,16 @@ func (c *doctorCheck) run(dev webgpu.Device) KernelCheck {
 		k.Error = err.Error()
 	}
 	return k
+}
+
+// wanted returns the result of the references.
+func (c *doctorCheck) wanted() (webgpu.Memory, error) {
+	ref, err := simd.Open(simd.Options{Form: simd.Reference})
+	if err != nil {
+		return nil, err
+	}
+	defer ref.Destroy()
+	return c.trial.result(ref)
 }
 
 // difference returns the largest difference of floats as a part of the largest wanted float, and 1 where integers

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // paced is the reference device with kernels that take a millisecond each: in a bubble of synctest, where nothing else
 // moves the clock, times are exact, whatever else the machine does.
-type paced struct{ *reference.Device }
+type paced struct{ *simd.Device }
 
 func (d paced) NewKernels(all []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
 	slow := make([]*webgpu.KernelSource, len(all))

@@ -12,15 +12,14 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestProfile holds what is counted to itself and to what a round is known to do.
 func TestProfile(t *testing.T) { synctest.Test(t, testProfile) }
 
 func testProfile(t *testing.T) {
-	dev := paced{reference.Open()}
-	defer dev.Destroy()
+	dev := paced{kerneltest.Reference(t)}
 	ctx := context.Background()
 	s, err := foretoken.Open(ctx, dev, demo.Target(), demo.Draft(), foretoken.Options{Context: 128})
 	if err != nil {

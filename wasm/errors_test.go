@@ -16,7 +16,7 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 func TestCodes(t *testing.T) {
@@ -94,8 +94,7 @@ var refusals = map[string]string{
 func TestRefusalsHaveCodes(t *testing.T) {
 	ctx := context.Background()
 	target := demo.Target()
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	for _, c := range []struct {
 		file    gguf.Source
 		options foretoken.Options

@@ -1,8 +1,8 @@
 // Package webgpu is the contract between Foretoken and a compute device. It is small and compute only: buffers, kernels
 // and programs are integer handles, a program is a list of dispatches recorded once and replayed many times, and
 // everything that varies from run to run sits in small buffers written just before. The implementations live beside it:
-// browser (WebGPU through JavaScript), native (wgpu-native), simd (the processor, by native code or WebAssembly
-// SIMD) and reference (the kernels' own references in Go). The package knows nothing of language models.
+// browser (WebGPU through JavaScript), native (wgpu-native) and simd (the processor, by native code, by WebAssembly
+// SIMD or by the kernels' own references in Go). The package knows nothing of language models.
 package webgpu
 
 import (

@@ -9,6 +9,12 @@ type Memory []uint32
 // NewMemory makes zeroed memory of at least size bytes.
 func NewMemory(size int) Memory { return make(Memory, (size+3)/4) }
 
+// MemoryOf views bytes at an address of whole words as memory. Its capacity ends with them, so that an append does not
+// reach the bytes that follow.
+func MemoryOf(b []byte) Memory {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
 // F32 views the memory as floats.
 func (m Memory) F32() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(m))), len(m))

@@ -9,7 +9,7 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // drawnFrom compares children with the reference draw from a row of logits: the best by logit/temperature + noise,
@@ -147,8 +147,7 @@ func TestSampleTreeRoom(t *testing.T) {
 // TestSampleTreeDistribution draws the same node's children with many seeds: the first follows the softmax, the
 // second the softmax without the first.
 func TestSampleTreeDistribution(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	d := loadDraft(t, dev, "tiny-f32", Options{})
 	runs := 1500
 	if testing.Short() {

@@ -7,13 +7,12 @@ import (
 	"foretoken/models/eagle3"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
-	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestEAGLE3Refusals loads heads that do not match the target and makes invalid calls.
 func TestEAGLE3Refusals(t *testing.T) {
-	target, head, _ := headed(t, cpuDevice(t), safetensors.F32, false, Options{})
+	target, head, _ := headed(t, kerneltest.Reference(t), safetensors.F32, false, Options{})
 	for name, c := range map[string]struct {
 		change func(map[string]any)
 		want   string
@@ -43,10 +42,4 @@ func TestEAGLE3Refusals(t *testing.T) {
 	if head.Len() != 0 {
 		t.Errorf("a refused draft left %d tokens", head.Len())
 	}
-}
-
-func cpuDevice(t *testing.T) webgpu.Device {
-	dev := reference.Open()
-	t.Cleanup(dev.Destroy)
-	return dev
 }

@@ -17,7 +17,6 @@ import (
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/kernels/layer"
-	"foretoken/webgpu/reference"
 
 	"github.com/x448/float16"
 )
@@ -291,7 +290,7 @@ func TestRefusedTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		model.stored = map[string]stored{c.name: {c.typ, make([]byte, size)}}
-		dev := reference.Open()
+		dev := kerneltest.Reference(t)
 		_, err = LoadTarget(background, dev, model.file(t), Options{})
 		dev.Destroy()
 		for _, want := range c.want {

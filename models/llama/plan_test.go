@@ -15,13 +15,12 @@ import (
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestPlanIsExact compares the plan with what loading allocates, to the byte.
 func TestPlanIsExact(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	files := map[string]*gguf.File{"windowed": newToy(func(t *toy) { t.window = 7 }).file(t),
 		"biased": newToy(func(t *toy) { t.arch, t.bias, t.halfSplit, t.untied = "qwen2", true, true, true }).file(t)}
 	for _, name := range []string{"tiny-q8_0", "qwen3-q8_0", "llama-q4_k", "llama-q6_k"} {
@@ -194,8 +193,7 @@ func TestTooLongContext(t *testing.T) {
 // TestTooLargeBuffers checks that a buffer beyond the device's limits fails with the numbers before anything is
 // allocated, and that the context named in the error fits.
 func TestTooLargeBuffers(t *testing.T) {
-	inner := reference.Open()
-	defer inner.Destroy()
+	inner := kerneltest.Reference(t)
 	f := testModel(t, "qwen2-q8_0")
 	load := func(most int, o Options) error {
 		dev := narrowed(inner, most)
@@ -305,8 +303,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 
 // TestPlanOfAHeadIsExact compares the plan of an EAGLE-3 head with what loading allocates for head and target.
 func TestPlanOfAHeadIsExact(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.Reference(t)
 	f := testModel(t, "tiny-f32")
 	for _, own := range []bool{false, true} {
 		of := Options{Context: 96, TopK: 4, MaxRows: 32}

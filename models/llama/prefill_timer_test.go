@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // slowDevice simulates the time of passes with its own clock, which advances when someone waits.
@@ -39,7 +40,8 @@ func (d *slowDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) erro
 }
 
 func slowTarget(t *testing.T, pass func(done int) time.Duration) (*Target, *slowDevice) {
-	dev := &slowDevice{Device: cpuDevice(t), now: time.Unix(1, 0), pass: func(int) time.Duration { return 0 }}
+	dev := &slowDevice{Device: kerneltest.Reference(t), now: time.Unix(1, 0),
+		pass: func(int) time.Duration { return 0 }}
 	target, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), Options{Context: 512})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // request is one of several requests on the same models.
@@ -183,7 +184,7 @@ func converse(t *testing.T, target *Target, draft spec.DraftModel, c method.Conf
 
 // TestKeepAfterFailure checks that Keep drops entries that no pass has written.
 func TestKeepAfterFailure(t *testing.T) {
-	dev := cpuDevice(t)
+	dev := kerneltest.Reference(t)
 	failing := &failingDevice{Device: dev}
 	target, err := LoadTarget(background, failing, testModel(t, "tiny-f32"), Options{Context: 96})
 	if err != nil {
@@ -225,7 +226,7 @@ func (f *failingDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) e
 // TestWithin checks that a pass within a prefix has the outputs of one after that prefix alone and leaves the
 // sequence unchanged.
 func TestWithin(t *testing.T) {
-	target, err := LoadTarget(background, cpuDevice(t), testModel(t, "tiny-f32"), Options{Context: 96})
+	target, err := LoadTarget(background, kerneltest.Reference(t), testModel(t, "tiny-f32"), Options{Context: 96})
 	if err != nil {
 		t.Fatal(err)
 	}

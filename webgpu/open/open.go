@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/simd"
 )
 
@@ -39,7 +38,8 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 	}
 	switch kind {
 	case "reference":
-		return reference.Open(), "", nil
+		dev, err := orNil(simd.Open(simd.Options{Form: simd.Reference}))
+		return dev, "", err
 	case "cpu":
 		dev, err := o.cpu()
 		return dev, "", err

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/internal/host"
 	"foretoken/webgpu/internal/registry"
+	"foretoken/webgpu/internal/timing"
 )
 
 var (
@@ -69,13 +69,15 @@ type recorded struct {
 // Device runs kernels in a module. webgpu.Device documents its methods.
 type Device struct {
 	*shared
-	life      *host.Life[*program]
+	life      *life
 	module    module
 	heap      heap
 	kernels   map[string]int // numbers by name
 	scratch   address
 	scratched int // bytes of scratch of a thread
 	fallbacks int // of the present run
+
+	references bool // all kernels run theirs
 
 	pool    address
 	threads int
@@ -101,13 +103,19 @@ type Options struct {
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first.
 	// A run in which they write other bytes fails.
 	Parts int
-	// Form is one of Forms; "": the first.
+	// Form is one of Forms, or Reference; "": the first of Forms.
 	Form string
 }
 
+// Reference is the form of a device whose kernels all run their Go references, slowly: an oracle for tests.
+const Reference = "reference"
+
 // Open makes a device.
 func Open(o Options) (*Device, error) {
-	form := cmp.Or(o.Form, Forms()[0])
+	form, references := cmp.Or(o.Form, Forms()[0]), o.Form == Reference
+	if references {
+		form = Forms()[0]
+	}
 	if !slices.Contains(Forms(), form) {
 		return nil, fmt.Errorf("simd: %w: form %q; this host has %s", webgpu.ErrUnavailable, form,
 			strings.Join(Forms(), ", "))
@@ -116,9 +124,9 @@ func Open(o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
-	d := &Device{module: m, kernels: map[string]int{}}
-	d.life = host.NewLife((*backend)(d).replay)
-	d.shared = registry.NewDevice("simd", limits(m), (*backend)(d))
+	d := &Device{module: m, kernels: map[string]int{}, references: references}
+	d.life = newLife((*backend)(d).replay)
+	d.shared = registry.NewDevice("simd", d.limits(), (*backend)(d))
 	if err := d.begin(form); err != nil {
 		m.close()
 		return nil, fmt.Errorf("simd: %w", err)
@@ -133,9 +141,13 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// begin reads the table of kernels, after it has the heap begin. The form of a kernel stands for it.
+// begin has the heap begin and reads the table of kernels, unless references stand for all of them. The form of a
+// kernel stands for it.
 func (d *Device) begin(form string) error {
 	d.heap = heap{room: d.module.room()}
+	if d.references {
+		return nil
+	}
 	text, err := (*backend)(d).alloc(longestName)
 	if err != nil {
 		return err
@@ -162,28 +174,36 @@ func (d *Device) begin(form string) error {
 // longestName is the length of the longest kernel's name or more.
 const longestName = 64
 
-// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits.
-func limits(m module) webgpu.Limits {
-	l, room := webgpu.DefaultLimits(), m.room()
-	l.MaxBindingSize, l.MaxBufferSize, l.MaxMemory, l.MaxStorageBuffers = 1<<30, 1<<30, room.end-room.at, 16
+// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits. With references they are the
+// default ones, so that what runs here runs on every device.
+func (d *Device) limits() webgpu.Limits {
+	l, room := webgpu.DefaultLimits(), d.module.room()
+	if l.MaxMemory = room.end - room.at; !d.references {
+		l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers = 1<<30, 1<<30, 16
+	}
 	return l
 }
 
 // Info describes the host.
 func (d *Device) Info() webgpu.Info {
-	return webgpu.Info{
+	i := webgpu.Info{
 		Backend:      "cpu",
 		Adapter:      d.module.name(),
 		Threads:      d.threads,
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),
 		Software:     true,
-		Limits:       limits(d.module),
+		Limits:       d.limits(),
 	}
+	if d.references {
+		i.Backend, i.Threads = "reference", 0
+		i.Adapter = fmt.Sprintf("Go reference kernels (%s, %d threads)", runtime.GOARCH, runtime.GOMAXPROCS(0))
+	}
+	return i
 }
 
 func (d *backend) Lost() error {
-	if err := d.life.Lost(); err != nil {
+	if err := d.life.err(); err != nil {
 		return err
 	}
 	if err := d.failure.Load(); err != nil {
@@ -229,7 +249,7 @@ func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]code, []error) 
 			if failed[i] == nil {
 				d.module.put(made[i].words, webgpu.U32Bytes(src.Words))
 			}
-		case src.Entry != "":
+		case src.Entry != "" && !d.references:
 			failed[i] = fmt.Errorf("kernel %s: the module has no kernel %s; build it by src/build.sh",
 				src.Name, src.Entry)
 		case src.Reference == nil:
@@ -339,7 +359,7 @@ func (d *backend) Replay(
 	run []*program, from []*buffer, reads []webgpu.Region, _ int,
 ) (registry.Replayed, error) {
 	d.fallbacks = 0
-	wait, err := d.life.Run(run, func() {
+	wait, err := d.life.run(run, func() {
 		for i, g := range reads {
 			d.module.get(from[i].Data+address(g.Offset), g.Dst)
 		}
@@ -378,40 +398,60 @@ func (d *backend) span(p *program, from, to int) error {
 	return d.enter(p, from, to)
 }
 
-// reference runs the reference of dispatch i on copies of its bindings: a range that two of them share is one copy.
+// viewed is a module whose memory is Go's too.
+type viewed interface {
+	// view returns n bytes of the memory.
+	view(at address, n int) []byte
+}
+
+// reference runs the reference of dispatch i on its bindings, or on copies of them where Go cannot reach the module's
+// memory.
 func (d *backend) reference(p *program, i int) error {
 	s := &p.Steps[i]
-	d.fallbacks++
-	views := make([]webgpu.Memory, len(s.Bindings))
-	for j, b := range s.Bindings {
-		views[j] = webgpu.NewMemory(b.Size)
-		d.module.get(b.Buffer.Data+address(b.Offset), views[j].Bytes())
+	if !d.references {
+		d.fallbacks++
 	}
-	if err := host.Reference(p.Label, i, s.Kernel.Source, s.Groups, views); err != nil {
+	bindings := make([]webgpu.Memory, len(s.Bindings))
+	reach, direct := d.module.(viewed)
+	for j, b := range s.Bindings {
+		if at := b.Buffer.Data + address(b.Offset); direct {
+			bindings[j] = webgpu.MemoryOf(reach.view(at, b.Size))
+		} else {
+			bindings[j] = webgpu.NewMemory(b.Size)
+			d.module.get(at, bindings[j].Bytes())
+		}
+	}
+	if err := runReference(p.Label, i, s.Kernel.Source, s.Groups, bindings); err != nil || direct {
 		return err
 	}
 	for j, b := range s.Bindings {
 		if s.Kernel.Source.Bindings[j] == webgpu.ReadWrite {
-			d.module.put(b.Buffer.Data+address(b.Offset), views[j].Bytes())
+			d.module.put(b.Buffer.Data+address(b.Offset), bindings[j].Bytes())
 		}
 	}
 	return nil
 }
 
-func (d *backend) Clock() (string, time.Duration) { return host.Clock() }
+func (d *backend) Clock() (string, time.Duration) { return webgpu.ClockHost, timing.Fine }
 
 func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
 	d.join()
-	return host.Time(times, func() error { return d.span(p, i, i+1) })
+	begin := time.Now()
+	for range times {
+		if err := d.span(p, i, i+1); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(begin), nil
 }
 
 // Destroy loses the device and lets its memory go.
 func (d *Device) Destroy() {
-	if !d.life.End() {
+	if !d.life.end() {
 		return
 	}
 	d.Release()
-	d.life.After(func() {
+	d.life.after(func() {
 		if d.pool != 0 {
 			(*backend)(d).setWord(poolEnded, 1)
 		}

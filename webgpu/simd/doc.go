@@ -3,5 +3,6 @@
 // there is no cgo, for wazero. All compute the same bits.
 //
 // Buffers live in the module's memory. A run is one call for all dispatches of a program; a kernel without an Entry in
-// the module runs its Go reference instead, and Counters say how often.
+// the module runs its Go reference instead, and Counters say how often. In the form Reference all do, which is the
+// device called reference.
 package simd

@@ -11,7 +11,6 @@ import (
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/kernels/matmul"
-	"foretoken/webgpu/reference"
 )
 
 // paced is a device on which each program takes the next of some times, by a clock that the test owns.
@@ -99,7 +98,7 @@ func TestTimingEnds(t *testing.T) {
 		{0, 30 * time.Second, 10 * time.Second, 0, 1, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			dev := &paced{Device: reference.Open(), takes: []time.Duration{c.first, c.second}, wait: c.wait}
+			dev := &paced{Device: kerneltest.Reference(t), takes: []time.Duration{c.first, c.second}, wait: c.wait}
 			scratch, err := dev.NewBuffer("scratch", 256, webgpu.Storage)
 			if err != nil {
 				t.Fatal(err)

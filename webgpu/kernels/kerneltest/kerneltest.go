@@ -15,7 +15,6 @@ import (
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/simd"
 )
 
@@ -40,9 +39,7 @@ func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 func onDevices(t *testing.T, cpu simd.Options, references bool, test func(t *testing.T, dev webgpu.Device)) {
 	if references {
 		t.Run("reference", func(t *testing.T) {
-			dev := reference.Open()
-			defer dev.Destroy()
-			test(t, dev)
+			test(t, Reference(t))
 		})
 	}
 	t.Run("cpu", func(t *testing.T) {
@@ -56,7 +53,10 @@ func onDevices(t *testing.T, cpu simd.Options, references bool, test func(t *tes
 // CPU returns a cpu device of one thread, which the test's end destroys.
 func CPU(t testing.TB) webgpu.Device { return cpuDevice(t, simd.Options{}) }
 
-func cpuDevice(t testing.TB, o simd.Options) webgpu.Device {
+// Reference returns a reference device, which the test's end destroys.
+func Reference(t testing.TB) *simd.Device { return cpuDevice(t, simd.Options{Form: simd.Reference}) }
+
+func cpuDevice(t testing.TB, o simd.Options) *simd.Device {
 	t.Helper()
 	dev, err := simd.Open(o)
 	if err != nil {
