@@ -23,12 +23,12 @@ import (
 )
 
 // DoctorFormat names the format of a DoctorReport; another number means that fields changed their meaning.
-const DoctorFormat = "foretoken-doctor-1"
+const DoctorFormat = "foretoken-doctor-2"
 
 // DoctorOptions adds to a DoctorReport what Diagnose cannot know.
 type DoctorOptions struct {
 	Browser  string // the browser's name for itself, or empty
-	Repeat   int    // timed passes of each kind; 0: 5
+	Repeat   int    // timed passes and submits of each kind; 0: 5
 	Progress func(done, total int)
 }
 
@@ -131,7 +131,7 @@ type ProductSpeed struct {
 	Error  string      `json:"error,omitempty"`
 }
 
-// RowsSpeed is the median time of a product with M rows of activations.
+// RowsSpeed is the shortest time of a product with M rows of activations.
 type RowsSpeed struct {
 	M      int     `json:"m"`
 	MS     float64 `json:"ms"`
@@ -275,6 +275,7 @@ func full(words []uint32) input { return input{words, len(words)} }
 type workplace struct {
 	dev     webgpu.Device
 	in, out []kernels.View
+	timer   *tune.Timer // nil before the first timing
 }
 
 // place makes a trial's buffers.
@@ -413,9 +414,6 @@ func timeProducts(dev webgpu.Device, format kernels.Format, repeat int) (all []P
 		defer p.free()
 	}
 	families := doctorFamilies(info, format)
-	if failed == nil && !info.Software && !info.Host() {
-		failed = p.warmUp(record(families[0], 1))
-	}
 	for _, f := range families {
 		speed := ProductSpeed{Format: format.String(), Family: f.String(), Bytes: rows * row, Rows: []RowsSpeed{}}
 		err := failed
@@ -440,60 +438,34 @@ func timeProducts(dev webgpu.Device, format kernels.Format, repeat int) (all []P
 	return all
 }
 
-// warmUp runs a program until it gets no faster.
-func (p *workplace) warmUp(record recordFunc) error {
-	b, err := p.build(record)
-	if err != nil {
-		return err
-	}
-	defer b.Free()
-	var word [4]byte
-	return tune.WarmUp(p.dev, b.Programs[0], webgpu.Region{Buffer: p.out[0].Buffer, Dst: word[:]}, time.Second)
-}
-
-// time returns the median time of a program in milliseconds. A submit runs it so often that the wait for the submit,
-// which is subtracted, matters little.
+// time returns the shortest time of a program in milliseconds.
 func (p *workplace) time(record recordFunc, repeat int) (float64, error) {
 	b, err := p.build(record)
 	if err != nil {
 		return 0, err
 	}
 	defer b.Free()
-	var word [4]byte
-	run := func(n int) (float64, error) {
-		begin := time.Now()
-		err := p.dev.Run(slices.Repeat(b.Programs, n), webgpu.Region{Buffer: p.out[0].Buffer, Dst: word[:]})
-		return float64(time.Since(begin).Nanoseconds()) / 1e6, err
-	}
-	median := func(n int) (float64, error) {
-		var took []float64
-		for range repeat {
-			ms, err := run(n)
-			if err != nil {
-				return 0, err
-			}
-			took = append(took, ms)
+	program := b.Programs[0]
+	if p.timer == nil {
+		read := webgpu.Region{Buffer: p.out[0].Buffer, Dst: make([]byte, 4)}
+		timer := &tune.Timer{Device: p.dev, Read: read}
+		settled := time.Duration(0)
+		if !p.dev.Info().Software {
+			settled = time.Second
 		}
-		slices.Sort(took)
-		return took[len(took)/2], nil
+		if err := timer.Begin(program, settled); err != nil {
+			return 0, err
+		}
+		p.timer = timer
 	}
-	if _, err := run(1); err != nil { // fills caches
-		return 0, err
-	}
-	wait, err := median(0)
+	once, err := p.timer.Cost(program, 1, 1) // fills caches
 	if err != nil {
 		return 0, err
 	}
-	const least, most = 20, 256 // milliseconds and runs of a submit
-	n := 1
-	for ms := 0.0; ; n *= 2 {
-		if ms, err = run(n); err != nil {
-			return 0, err
-		}
-		if ms-wait >= least || n == most {
-			break
-		}
+	n, err := p.timer.Repeats(program, once, 20*time.Millisecond)
+	if err != nil {
+		return 0, err
 	}
-	ms, err := median(n)
-	return max((ms-wait)/float64(n), 1e-6), err
+	took, err := p.timer.Cost(program, n, repeat)
+	return float64(took.Nanoseconds()) / 1e6 / float64(n), err
 }

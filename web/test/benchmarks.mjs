@@ -67,7 +67,7 @@ export async function runsBenchmarks(page, t) {
   const summary = await host.locator("#bench-device").innerText();
   const [saved] = await Promise.all([page.waitForEvent("download"), host.locator("#bench-device-json").click()]);
   const device = JSON.parse(await fs.readFile(await saved.path(), "utf8"));
-  assert.equal(device.format, "foretoken-doctor-1");
+  assert.equal(device.format, "foretoken-doctor-2");
   assert.equal(device.browser, await page.evaluate(() => navigator.userAgent));
   assert.ok(device.adapter.name && device.adapter.limits.binding_bytes > 0, "the adapter is described");
   assert.deepEqual(device.checks.filter(({ ok }) => !ok), [], "kernels agree with their references");

@@ -67,7 +67,7 @@ func (t *Tuning) smallest(w *kernels.Weight, f matmul.Family) *kernels.Weight {
 // prove runs a tile on random rows and compares the bits with those of each row run alone. It may overwrite the
 // buffers: programs are recorded at load and between rounds, when no pass reads them.
 func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
-	timed := &timer{Tuning: t}
+	timed := newTimer(t, 0)
 	defer timed.free()
 	w := p.weight
 	x, out := t.scratch(w)

@@ -15,9 +15,7 @@ import (
 const TimedRows = 4
 
 const (
-	// maxRepeats and longEnough make a submit so long that the wait for it, which varies, matters little: in a browser
-	// it takes milliseconds, and a product microseconds.
-	maxRepeats = 256
+	// longEnough is the time of a submit beside which the wait for it matters little.
 	longEnough = 4 * time.Millisecond
 	// settled is how long a device is run before the first timing without getting faster.
 	settled = 400 * time.Millisecond
@@ -28,12 +26,15 @@ const (
 // timer times programs in buffers that hold no data yet.
 type timer struct {
 	*Tuning
+	Timer
 	untimed bool // take the first choice
-	budget  time.Duration
-	warm    bool
-	wait    time.Duration // of a submit without programs
-	spent   time.Duration
+	begun   bool
 	built   []*kernels.Built
+}
+
+func newTimer(t *Tuning, budget time.Duration) *timer {
+	read := webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: make([]byte, 4)}
+	return &timer{Tuning: t, Timer: Timer{Device: t.config.Device, Read: read, Budget: budget}}
 }
 
 func (t *timer) free() {
@@ -59,52 +60,6 @@ func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, 
 	return b.Programs, nil
 }
 
-// read is a region to wait for.
-func (t *timer) read(word *[4]byte) webgpu.Region {
-	return webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: word[:]}
-}
-
-// cost returns the shortest of several submits that run a program repeat times, without the wait for a submit.
-func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, error) {
-	var word [4]byte
-	best, programs := time.Duration(1<<62), slices.Repeat([]webgpu.Program{p}, repeat)
-	read := t.read(&word)
-	for range submits {
-		if t.spent > t.budget {
-			break
-		}
-		begin := time.Now()
-		if err := t.config.Device.Run(programs, read); err != nil {
-			return 0, err
-		}
-		took := time.Since(begin)
-		t.spent += took
-		best = min(best, took)
-	}
-	return max(best-t.wait, 1), nil
-}
-
-// warmUp warms the device up and measures the wait for a submit, once.
-func (t *timer) warmUp(p webgpu.Program) error {
-	if t.warm {
-		return nil
-	}
-	var word [4]byte
-	read := t.read(&word)
-	if err := WarmUp(t.config.Device, p, read, settled); err != nil {
-		return err
-	}
-	t.warm, t.wait = true, 1<<62
-	for range 5 {
-		from := time.Now()
-		if err := t.config.Device.Run(nil, read); err != nil {
-			return err
-		}
-		t.wait = min(t.wait, time.Since(from))
-	}
-	return nil
-}
-
 // fastest returns the index of the program that takes least time, or 0 when the budget runs out. It times each once
 // and, unless that is far behind, repeated. A later program must be clearly faster than an earlier one; otherwise noise
 // would change the choice from load to load.
@@ -113,22 +68,22 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := t.warmUp(programs[0]); err != nil {
-		return 0, err
+	if !t.begun {
+		if err := t.Begin(programs[0], settled); err != nil {
+			return 0, err
+		}
+		t.begun = true
 	}
 	once := make([]time.Duration, len(records))
 	for i, p := range programs {
-		if once[i], err = t.cost(p, 1, 2); err != nil { // the first one may wait for the driver
+		if once[i], err = t.Cost(p, 1, 2); err != nil { // the first one may wait for the driver
 			return 0, err
 		}
 	}
 	least := slices.Min(once)
-	repeat := 1
-	for took := least; took < longEnough && repeat < maxRepeats && t.spent < t.budget; {
-		repeat *= 2
-		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil { // bound: variants
-			return 0, err
-		}
+	repeat, err := t.Repeats(programs[slices.Index(once, least)], least, longEnough) // bound: variants
+	if err != nil {
+		return 0, err
 	}
 	shortest := slices.Repeat([]time.Duration{1 << 62}, len(programs))
 	for range 3 { // in turn, because the device may still get faster
@@ -136,14 +91,14 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 			if once[i] > 3*least+time.Millisecond { // a single timing may be off by a factor of two
 				continue
 			}
-			took, err := t.cost(p, repeat, 1)
+			took, err := t.Cost(p, repeat, 1)
 			if err != nil {
 				return 0, err
 			}
 			shortest[i] = min(shortest[i], took)
 		}
 	}
-	if t.spent > t.budget {
+	if t.over() {
 		return 0, nil
 	}
 	chosen := 0
@@ -204,7 +159,7 @@ func (t *timer) fastestFamily(w *kernels.Weight, families []matmul.Family) (matm
 // choose returns the index of the fastest of several programs, or 0 if there is one or nothing is timed.
 func (t *timer) choose(what string, records []func(*kernels.Recorder)) (int, error) {
 	switch {
-	case t.untimed || len(records) == 1 || t.spent > t.budget:
+	case t.untimed || len(records) == 1 || t.over():
 		return 0, nil
 	case t.config.Refuse != nil:
 		return 0, t.config.Refuse

@@ -59,8 +59,8 @@ func (d *raised) Run(programs []webgpu.Program, _ ...webgpu.Region) error {
 	return nil
 }
 
-// TestWarmUp warms devices up that need no time, some, and more than there is.
-func TestWarmUp(t *testing.T) {
+// TestBegin warms devices up that need no time, some, and more than there is.
+func TestBegin(t *testing.T) {
 	for _, c := range []struct{ rises, least, most, last time.Duration }{
 		{0, settled, settled + 10*time.Millisecond, 100 * time.Microsecond},
 		{300 * time.Millisecond, 300 * time.Millisecond, 2 * settled, 100 * time.Microsecond},
@@ -68,7 +68,8 @@ func TestWarmUp(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dev, begin := &raised{rises: c.rises}, time.Now()
-			if err := WarmUp(dev, 1, webgpu.Region{}, settled); err != nil {
+			timer := &Timer{Device: dev}
+			if err := timer.Begin(1, settled); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(begin); took < c.least || took > c.most || dev.last > c.last {
@@ -104,7 +105,7 @@ func TestTimingEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			config := Config{Device: dev, Scratch: kernels.View{Buffer: scratch, Size: 256}}
-			timer := &timer{Tuning: &Tuning{config: config}, budget: budget}
+			timer := newTimer(&Tuning{config: config}, budget)
 			empty := func(*kernels.Recorder) {}
 			begin, timed := time.Now(), 0
 			for range 10 {
@@ -168,7 +169,7 @@ func TestPackedProductsAreChecked(t *testing.T) {
 		if wrong {
 			config.Device = wrongProducts{dev}
 		}
-		timed := &timer{Tuning: &Tuning{config: config}}
+		timed := newTimer(&Tuning{config: config}, 0)
 		right, err := timed.agrees(up, families[len(families)-1], families[0])
 		timed.free()
 		if err != nil || right == wrong {

@@ -75,9 +75,10 @@ func New(c Config) (*Tuning, error) {
 		c.Known = nil // its kernels have no families
 	}
 	tuning := &Tuning{config: c, families: map[string]matmul.Family{}, proofs: map[string]*proof{}}
-	t := &timer{Tuning: tuning, untimed: info.Software && !c.Timed, budget: budget}
+	t := newTimer(tuning, budget)
+	t.untimed = info.Software && !c.Timed
 	if info.Software {
-		t.budget = time.Minute // of a test, which expects every choice to be timed
+		t.Budget = time.Minute // of a test, which expects every choice to be timed
 	}
 	defer t.free()
 	if err := t.chooseLanes(); err != nil {
