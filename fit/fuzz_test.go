@@ -90,6 +90,9 @@ func journalIsRead(t *testing.T, data []byte) {
 			cut = max(len(data)-i, 0)
 		}
 		kept, n, err := readJournal(data[:cut], head.Settings)
+		if err != nil && cut <= len(first) && !bytes.HasPrefix(bytes.TrimSpace(first), []byte("{")) {
+			continue
+		}
 		if err != nil || n != bytes.LastIndexByte(data[:cut], '\n')+1 {
 			t.Fatalf("%q is cut to %q: %d are whole, %v", data, data[:cut], n, err)
 		}

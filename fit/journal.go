@@ -80,6 +80,9 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 	for n := 1; ; n++ {
 		end := bytes.IndexByte(text[whole:], '\n')
 		if end < 0 {
+			if rest := bytes.TrimSpace(text); n == 1 && len(rest) > 0 && rest[0] != '{' {
+				return 0, errors.New("is no journal; give a file of its own") // which would be truncated
+			}
 			return whole, nil
 		}
 		b := text[whole : whole+end]

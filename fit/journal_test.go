@@ -62,6 +62,16 @@ func TestJournalGoesOn(t *testing.T) {
 	if _, err := OpenJournal(path, settings); err == nil || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("a broken line: %v", err)
 	}
+	const notes = "my notes"
+	if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(path, settings); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file of something else: %v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != notes {
+		t.Errorf("%q, %v", b, err)
+	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/fit"
 	"foretoken/spec"
 )
 
@@ -222,13 +223,13 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	r := &benchRun{benchOptions: o, c: c}
 	r.plan = bench.Plan{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
 		Parse: bench.NewGoParser().Parse}
-	var store *bench.CellStore
+	var store *fit.Journal
 	if o.resume != "" {
-		if store, err = bench.OpenCells(o.resume); err != nil {
+		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {
 			return err
 		}
 		defer store.Close()
-		r.plan.Finished = store.Finished
+		r.plan.Finished = finishedCells(store)
 	}
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
@@ -311,8 +312,16 @@ func (r *benchRun) choose(s *session) error {
 	return err
 }
 
+// finishedCells returns a function that finds a cell by its key. One that cannot be is measured again.
+func finishedCells(j *fit.Journal) func(key string) (bench.Cell, bool) {
+	return func(key string) (cell bench.Cell, ok bool) {
+		ok, err := j.Get(key, &cell)
+		return cell, ok && err == nil && cell.Validate() == nil
+	}
+}
+
 // measure runs the plan with a progress bar and keeps the cells.
-func (r *benchRun) measure(ctx context.Context, s *session, store *bench.CellStore) error {
+func (r *benchRun) measure(ctx context.Context, s *session, store *fit.Journal) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var bar bar
@@ -327,7 +336,7 @@ func (r *benchRun) measure(ctx context.Context, s *session, store *bench.CellSto
 		if store == nil || cell.Resumed {
 			return
 		}
-		if err := store.Keep(&cell); err != nil {
+		if err := store.Add(cell.Key, &cell); err != nil {
 			stop(fmt.Errorf("keeping a cell: %w", err))
 		}
 	})
