@@ -6,7 +6,6 @@ require (
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/gomlx/gomlx v0.26.0
 	github.com/hack-pad/safejs v0.1.0
-	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/rajveermalviya/go-webgpu/wgpu v0.17.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/schollz/progressbar/v3 v3.19.1
@@ -26,7 +25,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/kr/text v0.2.0 // indirect
-	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect

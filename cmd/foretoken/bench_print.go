@@ -12,9 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"text/tabwriter"
+	"unicode/utf8"
 
 	"foretoken/bench"
 )
@@ -77,7 +76,8 @@ func (p *benchPrinter) rows(methods []string) (rows []*bench.Row) {
 	return rows
 }
 
-// grid writes a table. Columns whose cells are all empty are left out.
+// grid writes a table, whose columns but the first are aligned to the right. Columns whose cells are all empty are left
+// out.
 func (p *benchPrinter) grid(header []string, rows [][]string) {
 	var keep []int
 	for col := range header {
@@ -85,31 +85,25 @@ func (p *benchPrinter) grid(header []string, rows [][]string) {
 			keep = append(keep, col)
 		}
 	}
-	w := table.NewWriter()
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Format.Header = text.FormatDefault
-	w.SetStyle(style)
-	pick := func(cells []string) table.Row {
-		var row table.Row
+	longest := 0
+	all := append([][]string{header}, rows...)
+	for _, row := range all {
+		longest = max(longest, utf8.RuneCountInString(row[0]))
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range all {
 		for _, col := range keep {
-			row = append(row, cells[col])
+			cell := row[col]
+			if col == 0 {
+				cell = fmt.Sprintf("%-*s", longest, cell)
+			}
+			fmt.Fprintf(w, "%s\t", cell)
 		}
-		return row
+		fmt.Fprintln(w)
 	}
-	w.AppendHeader(pick(header))
-	var columns []table.ColumnConfig
-	for i, col := range keep {
-		if col > 0 && header[col] != "against" {
-			columns = append(columns,
-				table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
-		}
-	}
-	w.SetColumnConfigs(columns)
-	for _, r := range rows {
-		w.AppendRow(pick(r))
-	}
-	for line := range strings.Lines(w.Render()) {
+	w.Flush()
+	for line := range strings.Lines(text.String()) {
 		p.line("%s", strings.TrimRight(line, " \n"))
 	}
 }
