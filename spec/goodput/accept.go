@@ -14,8 +14,6 @@ const (
 	notLookedUp        // that the lookup proposes other tokens. Held by TestImprovedDraftIsUsedAgain
 	fromDraft          // the draft's probability of its first choice
 	fromLater          // of its other choices: the target takes them less often at the same probability
-	fromC2T            // C2T's classifier
-	fromHead           // an acceptance head
 	ofEachModel = iota - fromDraft
 	sourceCount = fromDraft + MostModels*ofEachModel
 )

@@ -1,12 +1,10 @@
 package goodput
 
 import (
-	"context"
 	"math"
 	"testing"
 
 	"foretoken/spec"
-	"foretoken/spec/spectest"
 )
 
 // watched runs the controller in a world and passes every round's event to see.
@@ -197,56 +195,6 @@ func TestRepeatedTextNeedsNoDraft(t *testing.T) {
 	}, 1, 600)
 	if drafts > rounds/2 || float64(tokens)/float64(rounds) < 3 {
 		t.Errorf("%d of %d rounds drafted, %.2f tokens each", drafts, rounds, float64(tokens)/float64(rounds))
-	}
-}
-
-func TestClassifierAndHeadSharpenEstimates(t *testing.T) {
-	// Classifier and head know the outcome; the draft's own probability is constant.
-	a := newAcceptance()
-	for i := range 4000 {
-		var e evidence
-		hit := spectest.Mix(uint64(i))%2 == 0
-		e.add(fromDraft, 0.5)
-		know := 0.1
-		if hit {
-			know = 0.9
-		}
-		e.add(fromC2T, know)
-		e.add(fromHead, know)
-		a.learn(&e, hit)
-	}
-	var likely, not evidence
-	for _, x := range []struct {
-		e    *evidence
-		know float64
-	}{{&likely, 0.9}, {&not, 0.1}} {
-		x.e.add(fromDraft, 0.5)
-		x.e.add(fromC2T, x.know)
-		x.e.add(fromHead, x.know)
-	}
-	if a.estimate(&likely) < 0.9 || a.estimate(&not) > 0.1 {
-		t.Errorf("estimates of %.2f and %.2f for certain outcomes", a.estimate(&likely), a.estimate(&not))
-	}
-}
-
-func TestHeadsEstimatesReachTheTree(t *testing.T) {
-	target := spectest.NewTarget(&spectest.Script{Vocab: 20, Steps: 1e6}, 400, 64)
-	draft := spectest.NewDraft(target, 400, 0.2)
-	draft.Accept = true
-	g := &Goodput{Models: Models{draft}, Costs: cheap(), Levels: 4, Width: 3, Nodes: 12, Clock: ticking()}
-	gen, err := spec.New(target, spec.Parts{Drafter: g, Policy: g, Verifier: spec.Match{}, Clock: ticking()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := gen.Generate(context.Background(), []int32{1, 2}, spec.Options{MaxTokens: 200}, nil); err != nil {
-		t.Fatal(err)
-	}
-	seen := 0.0
-	for _, n := range g.learnt.Sources[fromHead].Seen {
-		seen += n
-	}
-	if seen < 20 {
-		t.Errorf("the acceptance head's estimates met %v outcomes", seen)
 	}
 }
 

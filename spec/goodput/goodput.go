@@ -25,9 +25,8 @@ import (
 // Candidates are fixed before the target's draw, so under Match the output is that of plain decoding. A Goodput is
 // drafter, session and policy in one and serves one request at a time.
 type Goodput struct {
-	Models Models              // without any: lookups only
-	Costs  *Costs              // of these models on this device; nil: start from guesses
-	C2T    *spec.C2TClassifier // of the small draft; nil: no classifier
+	Models Models // without any: lookups only
+	Costs  *Costs // of these models on this device; nil: start from guesses
 	// Levels and Width bound a draft's tree, Nodes the rows of the target's pass, root included.
 	Levels, Width, Nodes int
 	Uncoupled            bool             // as in TreeDrafter
@@ -485,11 +484,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 // weigh makes candidates of the levels and of the lookups after them.
 func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 	g.candidates.reset(seq[len(seq)-1])
-	c2t := g.C2T
-	if g.used.model != SmallDraft {
-		c2t = nil
-	}
-	if err := g.candidates.levels(g.used.model, levels, c2t); err != nil {
+	if err := g.candidates.levels(g.used.model, levels); err != nil {
 		return err
 	}
 	g.candidates.score(&g.history, g.learnt, b.Levels, g.leastReach())

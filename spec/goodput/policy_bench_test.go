@@ -123,7 +123,7 @@ func BenchmarkPolicies(b *testing.B) {
 	ends := ladder(nil, 16)
 	each("goodput tree", func() error {
 		c.reset(root)
-		if err := c.levels(0, levels, nil); err != nil {
+		if err := c.levels(0, levels); err != nil {
 			return err
 		}
 		c.score(&h, a, 6, 0.01)

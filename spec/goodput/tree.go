@@ -63,9 +63,8 @@ func (c *candidates) find(parent, token int32) int32 {
 	return -1
 }
 
-// levels adds the candidates of a draft model with the scores of the model, of c2t unless it is nil, and of an
-// acceptance head.
-func (c *candidates) levels(model int, levels []spec.Level, c2t *spec.C2TClassifier) error {
+// levels adds the candidates of a draft model with its scores.
+func (c *candidates) levels(model int, levels []spec.Level) error {
 	offset := ofEachModel * model // of the model's sources
 	for d := range levels {
 		l := &levels[d]
@@ -105,21 +104,8 @@ func (c *candidates) levels(model int, levels []spec.Level, c2t *spec.C2TClassif
 			x.levels, x.joint = int32(d+1), c.nodes[parent].joint*math.Exp(q)
 			x.width = max(x.width, int32(rank+1))
 			x.add(offset+fromDraft+min(rank, 1), math.Exp(q))
-			if c2t != nil && int(k.Beam) < len(l.Entropies) {
-				x.add(offset+fromC2T, c2t.Confidence(spec.C2TFeatures{
-					Probability: x.joint, Entropy: float64(l.Entropies[k.Beam]), Depth: d + 1,
-				}))
-			}
 			nodes[i] = n
 			rank++
-		}
-		if d == 0 {
-			continue
-		}
-		for b, from := range levels[d-1].Beams { // an acceptance head scores the beams
-			if n := c.first[d-1][from]; n >= 0 && b < len(l.Accepts) && l.Accepts[b] == l.Accepts[b] {
-				c.nodes[n].add(offset+fromHead, float64(l.Accepts[b]))
-			}
 		}
 	}
 	return nil

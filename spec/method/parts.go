@@ -86,7 +86,6 @@ func autoParts(c Config, p *spec.Parts, target spec.Target, m goodput.Models) er
 	g := &goodput.Goodput{
 		Models:    m,
 		Costs:     c.Fitted.Costs,
-		C2T:       c.Fitted.C2T,
 		Levels:    c.Depth + 1,
 		Width:     c.TopK,
 		Nodes:     min(c.Budget().Nodes, target.Limits().MaxRows),
