@@ -31,6 +31,34 @@ type tree struct {
 	Pruned         pruned    `json:"pruned"`
 }
 
+// counts are those of spec.Stats, of the request so far.
+type counts struct {
+	Calls         int   `json:"calls"`
+	Nodes         int   `json:"tokens_verified"`
+	OutputTokens  int   `json:"output_tokens"`
+	Drafted       int   `json:"drafted"`
+	Accepted      int   `json:"accepted"`
+	Relaxed       int   `json:"relaxed"`
+	Corrected     int   `json:"corrected"`
+	Bonus         int   `json:"bonus"`
+	Plain         int   `json:"plain"`
+	DepthDrafted  []int `json:"depth_drafted"`
+	DepthAccepted []int `json:"depth_accepted"`
+}
+
+func (c *counts) append(b []byte) []byte {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{`{"calls":`, c.Calls}, {`,"tokens_verified":`, c.Nodes}, {`,"output_tokens":`, c.OutputTokens},
+		{`,"drafted":`, c.Drafted}, {`,"accepted":`, c.Accepted}, {`,"relaxed":`, c.Relaxed},
+		{`,"corrected":`, c.Corrected}, {`,"bonus":`, c.Bonus}, {`,"plain":`, c.Plain}} {
+		b = strconv.AppendInt(append(b, n.name...), int64(n.value), 10)
+	}
+	b = appendInts(append(b, `,"depth_drafted":`...), c.DepthDrafted)
+	return append(appendInts(append(b, `,"depth_accepted":`...), c.DepthAccepted), '}')
+}
+
 // event is a round as the page sees it.
 type event struct {
 	Round   int               `json:"round"`
@@ -40,6 +68,7 @@ type event struct {
 	Bin     int               `json:"bin,omitempty"` // HeteroSpec's entropy bin, from 1
 	Phi     float64           `json:"phi,omitempty"` // of the meta-path in nats, where there is a bin
 	MS      phases            `json:"ms"`
+	Counts  counts            `json:"counts"`
 	Elapsed float64           `json:"elapsed_ms"`
 	Finish  spec.Finish       `json:"finish,omitempty"`
 }
@@ -62,7 +91,8 @@ func (e *event) append(b []byte) []byte {
 	b = appendNumber(append(b, `,"verify":`...), e.MS.Verify, 64)
 	b = appendNumber(append(b, `,"readback":`...), e.MS.Readback, 64)
 	b = appendNumber(append(b, `,"host":`...), e.MS.Host, 64)
-	b = appendNumber(append(b, `},"elapsed_ms":`...), e.Elapsed, 64)
+	b = e.Counts.append(append(b, `},"counts":`...))
+	b = appendNumber(append(b, `,"elapsed_ms":`...), e.Elapsed, 64)
 	if e.Finish != "" {
 		b = appendText(append(b, `,"finish":`...), string(e.Finish))
 	}
@@ -120,8 +150,8 @@ func appendAll[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-func appendInts(b []byte, all []int32) []byte {
-	return appendAll(b, all, func(b []byte, v int32) []byte { return strconv.AppendInt(b, int64(v), 10) })
+func appendInts[T int | int32](b []byte, all []T) []byte {
+	return appendAll(b, all, func(b []byte, v T) []byte { return strconv.AppendInt(b, int64(v), 10) })
 }
 
 func appendNumbers(b []byte, all []float32) []byte {

@@ -15,6 +15,7 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 	out.Round, out.Text, out.Finish, out.Elapsed = r.Round, in.Text, r.Finish, ms(elapsed)
 	out.Tokens = append(out.Tokens[:0], in.Tokens...)
 	out.MS = phases{ms(r.Draft), ms(r.Verify), ms(r.Readback), ms(r.Host)}
+	out.Counts.set(r.Stats)
 	t := &out.Tree
 	t.Tokens, t.Texts, t.Parents = t.Tokens[:0], t.Texts[:0], t.Parents[:0]
 	t.Depths, t.Scores, t.Accepted, t.Relaxed = t.Depths[:0], t.Scores[:0], t.Accepted[:0], t.Relaxed[:0]
@@ -41,4 +42,10 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 			}
 		}
 	}
+}
+
+// set copies the counts of a request.
+func (c *counts) set(s *spec.Stats) {
+	*c = counts{s.Calls, s.Nodes, s.OutputTokens, s.Drafted, s.Accepted, s.Relaxed, s.Corrected, s.Bonus, s.Plain,
+		append(c.DepthDrafted[:0], s.DepthDrafted...), append(c.DepthAccepted[:0], s.DepthAccepted...)}
 }

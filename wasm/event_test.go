@@ -14,7 +14,8 @@ import (
 func TestEventJSON(t *testing.T) {
 	logProb := float32(-0.25)
 	full := event{Round: 3, Text: "a\"\\\n\x00\x1f\u2028é\xff🙂<", Bin: 2, Phi: 1e-9,
-		MS: phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
+		Counts: counts{1, 2, 3, 4, 5, 6, 7, 8, 9, []int{10, 11}, []int{12}},
+		MS:     phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
 		Tokens: []foretoken.Token{{ID: 7, Text: "x", Kind: spec.Accepted, Depth: 2, Piece: "\xc3", LogProb: &logProb,
 			Top: []foretoken.TokenProb{{ID: 1, Text: "y", LogProb: -3e-8}, {}}}, {Kind: spec.Bonus}},
 		Tree: tree{Tokens: []int32{1, -2}, Texts: []string{"", "z\t"}, Parents: []int32{-1, 0}, Depths: []int32{0, 1},
@@ -26,10 +27,11 @@ func TestEventJSON(t *testing.T) {
 			t.Fatalf("field %s is not set", v.Type().Field(i).Name)
 		}
 	}
-	empty := event{Tokens: []foretoken.Token{}, Tree: tree{Tokens: []int32{}, Texts: []string{}, Parents: []int32{},
-		Depths: []int32{}, Scores: []float32{}, Accepted: []int32{}, Relaxed: []int32{},
-		Entropies: []float32{}, DraftEntropies: []float32{},
-		Pruned: pruned{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Scores: []float32{}}}}
+	empty := event{Counts: counts{DepthDrafted: []int{}, DepthAccepted: []int{}}, Tokens: []foretoken.Token{},
+		Tree: tree{Tokens: []int32{}, Texts: []string{}, Parents: []int32{},
+			Depths: []int32{}, Scores: []float32{}, Accepted: []int32{}, Relaxed: []int32{},
+			Entropies: []float32{}, DraftEntropies: []float32{},
+			Pruned: pruned{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Scores: []float32{}}}}
 	for _, e := range []event{full, empty} {
 		var got, want any
 		b := e.append(nil)

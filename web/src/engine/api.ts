@@ -56,6 +56,7 @@ export type {
   ChatReply,
   ChatState,
   CostReport,
+  Counts,
   DeviceChoice,
   DeviceInfo,
   DoctorReport,

@@ -151,13 +151,15 @@ export interface RoundEvent {
   bin?: number;
   phi?: number;
   ms: RoundTimes;
+  /** Of the request so far, this round included. */
+  counts: Counts;
   elapsed_ms: number;
   finish?: Finish;
 }
 
-export interface Stats {
+export interface Counts {
+  /** Target passes, and the rows of them: nodes of trees, roots included. */
   calls: number;
-  rounds: number;
   tokens_verified: number;
   /** Tokens of the text, an end-of-text token included. */
   output_tokens: number;
@@ -165,6 +167,16 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
+  corrected: number;
+  bonus: number;
+  plain: number;
+  /** The number of rounds that drafted depth i + 1, and that accepted a token there. */
+  depth_drafted: number[];
+  depth_accepted: number[];
+}
+
+export interface Stats extends Counts {
+  rounds: number;
   /** `auto` went by guesses of how long passes take, because they were not timed before the request. */
   guessed?: boolean;
   /** How often the device was lost and reopened during the request. */

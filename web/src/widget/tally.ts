@@ -1,22 +1,12 @@
 /**
- * The statistics of a running generation, computed from its rounds; at the end the engine's statistics replace them.
- * The acceptance length includes the bonus token, as usual in speculative decoding.
+ * The statistics of a running generation: the engine's counts after each round, and series for the charts; at the end
+ * the engine's statistics replace them. The acceptance length includes the bonus token, as usual in speculative
+ * decoding.
  */
-import type { RoundEvent, RoundTimes, Stats, TokenKind } from "../protocol/protocol.ts";
-
-export interface DepthCount {
-  drafted: number;
-  accepted: number;
-}
+import type { Counts, RoundEvent, RoundTimes, Stats, TokenKind } from "../protocol/protocol.ts";
 
 export class Tally {
   rounds = 0;
-  committed = 0;
-  drafted = 0;
-  accepted = 0;
-  /** The number of rounds that drafted depth i + 1, and that accepted a token there. */
-  readonly depths: DepthCount[] = [];
-  readonly kinds: Record<TokenKind, number> = { plain: 0, accepted: 0, relaxed: 0, corrected: 0, bonus: 0 };
   /** For each round: committed tokens, accepted tokens, and accepted tokens that the target chose. */
   readonly committedPerRound: number[] = [];
   readonly strictPerRound: number[] = [];
@@ -33,8 +23,8 @@ export class Tally {
   /** Milliseconds of each round. */
   readonly times: Record<keyof RoundTimes, number[]> = { draft: [], verify: [], readback: [], host: [] };
   ttftMs = 0;
-  verified = 0;
   readonly #sum: RoundTimes = { draft: 0, verify: 0, readback: 0, host: 0 };
+  #counts: Counts | undefined;
   #final: Stats | undefined;
 
   /** Adds a round. */
@@ -43,36 +33,17 @@ export class Tally {
     if (tokens.length === 0) return; // a closing event, not a round
     if (this.rounds === 0) this.ttftMs = event.elapsed_ms;
     this.rounds++;
-    this.committed += tokens.length;
-    for (const { kind } of tokens) this.kinds[kind] = (this.kinds[kind] ?? 0) + 1;
-    let drafted = 0;
-    const seen = new Set<number>();
-    for (const depth of tree.depths) {
-      if (depth < 1) continue;
-      drafted++;
-      seen.add(depth);
-    }
-    for (const depth of seen) this.#at(depth).drafted++;
-    let accepted = 0;
-    for (const node of tree.accepted) {
-      const depth = tree.depths[node] ?? 0;
-      if (depth < 1) continue;
-      accepted++;
-      this.#at(depth).accepted++;
-    }
-    this.drafted += drafted;
-    this.accepted += accepted;
-    this.verified += drafted + 1; // the root is verified too
+    this.#counts = event.counts;
+    const of = (kind: TokenKind): number => tokens.filter((token) => token.kind === kind).length;
     this.committedPerRound.push(tokens.length);
-    const both = Math.min(accepted, tokens.length);
-    this.acceptedPerRound.push(both);
-    this.strictPerRound.push(both - Math.min(both, tree.relaxed?.length ?? 0));
+    this.strictPerRound.push(of("accepted"));
+    this.acceptedPerRound.push(of("accepted") + of("relaxed"));
     for (const part of ["draft", "verify", "readback", "host"] as const) {
       this.#sum[part] += event.ms[part];
       this.times[part].push(event.ms[part]);
     }
-    this.nodesPerRound.push(drafted + 1);
-    this.draftedPerRound.push(drafted + 1 + tree.pruned.total);
+    this.nodesPerRound.push(tree.depths.length);
+    this.draftedPerRound.push(tree.depths.length + tree.pruned.total);
     const path = [0, ...tree.accepted];
     this.targetEntropy.push(meanOf(path.map((node) => tree.entropies[node] ?? -1)));
     this.draftEntropy.push(meanOf(path.map((node) => tree.draft_entropies[node] ?? -1)));
@@ -85,38 +56,39 @@ export class Tally {
     this.#final = stats;
   }
 
-  #at(depth: number): DepthCount {
-    while (this.depths.length < depth) this.depths.push({ drafted: 0, accepted: 0 });
-    return this.depths[depth - 1]!;
+  /** The number of committed tokens of each kind. */
+  get kinds(): Record<TokenKind, number> {
+    const { plain = 0, accepted = 0, relaxed = 0, corrected = 0, bonus = 0 } = this.#counts ?? {};
+    return { plain, accepted: accepted - relaxed, relaxed, corrected, bonus };
   }
 
   get calls(): number {
-    return this.#final?.calls ?? this.rounds;
+    return (this.#final ?? this.#counts)?.calls ?? 0;
   }
 
   get tokensVerified(): number {
-    return this.#final?.tokens_verified ?? this.verified;
+    return (this.#final ?? this.#counts)?.tokens_verified ?? 0;
   }
 
   /** Committed tokens per target pass, including the bonus token; 0 before the first pass. */
   get acceptanceLength(): number {
-    return this.#final?.acceptance_length ?? ratio(this.committed, this.rounds);
+    return this.#final?.acceptance_length ?? ratio(this.#counts?.output_tokens, this.#counts?.calls);
   }
 
   get draftAcceptance(): number {
-    return this.#final?.draft_acceptance ?? ratio(this.accepted, this.drafted);
+    return this.#final?.draft_acceptance ?? ratio(this.#counts?.accepted, this.#counts?.drafted);
   }
 
   /** The share of rounds that accepted a token at depth i + 1, of the rounds that drafted it. */
   get perDepth(): number[] {
-    return this.#final?.acceptance_per_depth ?? this.depths.map((at) => ratio(at.accepted, at.drafted));
+    const { depth_accepted = [], depth_drafted = [] } = this.#counts ?? {};
+    return this.#final?.acceptance_per_depth ?? depth_drafted.map((drafted, i) => ratio(depth_accepted[i], drafted));
   }
 
   /** Committed tokens per second of rounds, without prefill. */
   get tokensPerSecond(): number {
-    return (
-      this.#final?.decode_tok_s ?? ratio(this.committed, (this.#sum.draft + this.#sum.verify + this.#sum.host) / 1000)
-    );
+    const { draft, verify, host } = this.#sum;
+    return this.#final?.decode_tok_s ?? ratio(this.#counts?.output_tokens, (draft + verify + host) / 1000);
   }
 
   get timeToFirstToken(): number {
@@ -140,7 +112,7 @@ export class Tally {
   }
 }
 
-function ratio(part: number, total: number): number {
+function ratio(part = 0, total = 0): number {
   return total > 0 ? part / total : 0;
 }
 

@@ -14,6 +14,7 @@ import type {
   ChatReply,
   ChatState,
   CostReport,
+  Counts,
   EmbedRequest,
   EngineInfo,
   EventToken,
@@ -131,14 +132,22 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const begin = performance.now();
       let elapsed = 40;
       const ids: number[] = [];
-      const depths: { drafted: number; accepted: number }[] = [];
+      const counts: Counts = {
+        calls: 0,
+        tokens_verified: 0,
+        output_tokens: 0,
+        drafted: 0,
+        accepted: 0,
+        relaxed: 0,
+        corrected: 0,
+        bonus: 0,
+        plain: 0,
+        depth_drafted: [],
+        depth_accepted: [],
+      };
       let text = "";
-      let accepted = 0;
-      let drafted = 0;
-      let verified = 0;
       let round = 0;
       const lossy = exactnessOf(given) === "lossy";
-      let relaxed = 0;
       let random = request.seed + 7;
       const next = (): number => (random = (random * 1103515245 + 12345) % 2 ** 31) / 2 ** 31;
       while (ids.length < request.max_tokens && !stopped) {
@@ -151,9 +160,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         run = Math.min(run, request.max_tokens - ids.length - 1);
         const tree = growTree(levels, Math.max(0, run), ids.length, request.policy === "chain" ? 1 : 3);
         for (let d = 0; d < levels; d++) {
-          depths[d] ??= { drafted: 0, accepted: 0 };
-          depths[d]!.drafted++;
-          if (d < run) depths[d]!.accepted++;
+          counts.depth_drafted[d] = (counts.depth_drafted[d] ?? 0) + 1;
+          counts.depth_accepted[d] = (counts.depth_accepted[d] ?? 0) + Number(d < run);
         }
         const tokens: EventToken[] = [];
         for (let i = 0; i <= run; i++) {
@@ -183,32 +191,29 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           tokens.push({ id: 100 + (at % TOKENS.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
           ids.push(100 + (at % TOKENS.length));
         }
-        accepted += run;
         tree.relaxed = tree.accepted.filter((_, i) => tokens[i]?.kind === "relaxed");
-        relaxed += tree.relaxed.length;
-        drafted += tree.tokens.length - 1;
-        verified += tree.tokens.length;
+        for (const { kind } of tokens) counts[kind]++;
+        counts.accepted += tree.relaxed.length;
+        counts.output_tokens = ids.length;
+        counts.calls++;
+        counts.drafted += tree.tokens.length - 1;
+        counts.tokens_verified += tree.tokens.length;
         const ms = { draft: levels ? 3.1 + next() : 0, verify: 9.4 + next(), readback: 0.8, host: 0.4 + 0.2 * next() };
         elapsed += ms.draft + ms.verify + ms.host;
         const delta = tokens.map((t) => t.text).join("");
         text += delta;
-        const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, elapsed_ms: elapsed };
+        const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, counts, elapsed_ms: elapsed };
         if (given.policy === "hetero") Object.assign(event, { bin: 1 + (event.round % 4), phi: 0.4 + next() });
         if (ids.length >= request.max_tokens) event.finish = "length";
         onEvent(JSON.stringify(event));
       }
       const stats: Stats = {
-        calls: round,
+        ...counts,
         rounds: round,
-        tokens_verified: verified,
-        output_tokens: ids.length,
-        drafted,
-        accepted,
-        relaxed,
         lossy,
         acceptance_length: ids.length / Math.max(round, 1),
-        acceptance_per_depth: depths.map((d) => d.accepted / d.drafted),
-        draft_acceptance: accepted / Math.max(drafted, 1),
+        acceptance_per_depth: counts.depth_drafted.map((drafted, d) => counts.depth_accepted[d]! / drafted),
+        draft_acceptance: counts.accepted / Math.max(counts.drafted, 1),
         draft_ms: 3.5,
         verify_ms: 9.9,
         readback_ms: 0.8,
