@@ -92,6 +92,9 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 			if err := strictjson.DecodeForeign(b, &head); err != nil {
 				return 0, fmt.Errorf("line 1: %w", err)
 			}
+			if len(head.Settings) == 0 {
+				return 0, errors.New("is no journal; give a file of its own")
+			}
 			if !bytes.Equal(head.Settings, settings) {
 				return 0, fmt.Errorf("holds work of other settings (%s; these are %.500s); repeat those settings, "+
 					"or remove the file to start over", gguf.Escape(string(head.Settings), 500), settings)

@@ -177,7 +177,7 @@ const (
 type Counters struct {
 	Buffers, Kernels, Programs int           // creations
 	Submits, Reads             int           // queue submits and maps
-	Fallbacks                  int           // dispatches that ran their Reference on the simd device
+	Fallbacks                  int           // dispatches that ran their Reference in place of a kernel
 	BytesWritten, BytesRead    int64         // host to device and back
 	ReadWait                   time.Duration // time spent waiting for maps
 }

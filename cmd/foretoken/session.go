@@ -181,7 +181,7 @@ func parseMemory(s string) (int64, error) {
 // session is an open pair with its device.
 type session struct {
 	*foretoken.Session
-	destroy func() // destroys the devices that were opened first
+	destroy func() // destroys the device that was opened first
 	files   func() // closes the models' files
 	tuning  *tuning
 	note    func(format string, args ...any)

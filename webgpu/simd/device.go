@@ -174,8 +174,8 @@ func (d *Device) begin(form string) error {
 // longestName is the length of the longest kernel's name or more.
 const longestName = 64
 
-// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits. With references they are the
-// default ones, so that what runs here runs on every device.
+// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits. With references all but that of
+// the memory are the default ones, so that what runs here runs on every device.
 func (d *Device) limits() webgpu.Limits {
 	l, room := webgpu.DefaultLimits(), d.module.room()
 	if l.MaxMemory = room.end - room.at; !d.references {

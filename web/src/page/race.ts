@@ -162,7 +162,7 @@ export class ForetokenRace extends HTMLElement {
     this.#busy(true);
     cancelAnimationFrame(this.#frame);
     setText(this.#equal, "\u00a0");
-    setText(this.#verdict, "Warming up with a few tokens each, which do not count.");
+    setText(this.#verdict, "Decoding once each way first, which does not count.");
     let lane: Lane | undefined;
     try {
       const outcome = await widget.compare({

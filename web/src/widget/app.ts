@@ -308,7 +308,11 @@ export class WidgetApp {
     const { panel } = this.#view;
     try {
       const { request } = this;
-      const parts = { "warm-up": "warming up", plain: "decoding plainly", speculative: "decoding speculatively" };
+      const parts = {
+        "warm-up": "decoding once each way first",
+        plain: "decoding plainly",
+        speculative: "decoding speculatively",
+      };
       const outcome = await this.#turn(() => {
         this.#enter("comparing", "Comparing");
         return compare(engine, request, {
