@@ -73,7 +73,7 @@ func countLines() error {
 	return nil
 }
 
-// goPackage is what go list says of a package.
+// goPackage is a package in the output of go list.
 type goPackage struct {
 	path, dir string
 	files     []string

@@ -135,7 +135,7 @@ func endBits(b kerneltest.Bench) (all []bitsProgram) {
 	return all
 }
 
-// cacheViews are what a rotation reads and writes.
+// cacheViews are the bindings of a rotation.
 type cacheViews struct{ rows, table, qkv, keys, values kernels.View }
 
 // cacheRows runs a rotation: a row is queries, then the row's slots of the caches of keys and values.

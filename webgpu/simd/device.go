@@ -112,13 +112,13 @@ const Reference = "reference"
 
 // Open makes a device.
 func Open(o Options) (*Device, error) {
-	form, references := cmp.Or(o.Form, Forms()[0]), o.Form == Reference
-	if references {
-		form = Forms()[0]
+	forms, form, references := Forms(), o.Form, o.Form == Reference
+	if form == "" || references {
+		form = forms[0]
 	}
-	if !slices.Contains(Forms(), form) {
+	if !slices.Contains(forms, form) {
 		return nil, fmt.Errorf("simd: %w: form %q; this host has %s", webgpu.ErrUnavailable, form,
-			strings.Join(Forms(), ", "))
+			strings.Join(forms, ", "))
 	}
 	m, err := instantiate(form)
 	if err != nil {

@@ -5,6 +5,7 @@
 import { ForetokenError } from "../../src/protocol/errors.ts";
 import catalog from "foretoken:catalog";
 import { configOf, exactnessOf } from "../../src/engine/methods.ts";
+import { noCounts } from "./counts.ts";
 import type {
   BenchPlan,
   BenchReport,
@@ -14,7 +15,6 @@ import type {
   ChatReply,
   ChatState,
   CostReport,
-  Counts,
   EmbedRequest,
   EngineInfo,
   EventToken,
@@ -132,19 +132,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const begin = performance.now();
       let elapsed = 40;
       const ids: number[] = [];
-      const counts: Counts = {
-        calls: 0,
-        tokens_verified: 0,
-        output_tokens: 0,
-        drafted: 0,
-        accepted: 0,
-        relaxed: 0,
-        corrected: 0,
-        bonus: 0,
-        plain: 0,
-        depth_drafted: [],
-        depth_accepted: [],
-      };
+      const counts = noCounts();
       let text = "";
       let round = 0;
       const lossy = exactnessOf(given) === "lossy";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Counts, EventToken, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
+import type { EventToken, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/widget/attributes.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
@@ -10,6 +10,7 @@ import { attributeOf, FIELDS, parseFlag, parseNumber, parseShape, problemIn } fr
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
 import { asText, layout, summary, visible } from "../../src/widget/tree.ts";
+import { noCounts } from "../mock/counts.ts";
 
 const token = (text: string, kind: TokenKind = "accepted", depth = 1): EventToken => ({
   id: text.length,
@@ -17,20 +18,6 @@ const token = (text: string, kind: TokenKind = "accepted", depth = 1): EventToke
   kind,
   depth,
 });
-
-const NONE: Counts = {
-  calls: 0,
-  tokens_verified: 0,
-  output_tokens: 0,
-  drafted: 0,
-  accepted: 0,
-  relaxed: 0,
-  corrected: 0,
-  bonus: 0,
-  plain: 0,
-  depth_drafted: [],
-  depth_accepted: [],
-};
 
 function round(
   tokens: EventToken[],
@@ -56,7 +43,7 @@ function round(
       pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 },
     },
     ms: { draft: 2, verify: 6, readback: 5, host: 2 },
-    counts: NONE,
+    counts: noCounts(),
     elapsed_ms: 50,
   };
 }
@@ -144,7 +131,7 @@ test("the tally shows the engine's counts", () => {
   // Root, two of depth 1, two of depth 2; one path of two accepted, and a bonus.
   tally.add(round([token("a"), token("b", "accepted", 2), token("c", "bonus", 0)], [0, 1, 1, 2, 2], [1, 3]));
   const counts = {
-    ...NONE,
+    ...noCounts(),
     calls: 2,
     tokens_verified: 9,
     output_tokens: 4,

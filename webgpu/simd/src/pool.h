@@ -41,6 +41,16 @@ _Static_assert(offsetof(pool, running) == 4 * 10 && offsetof(pool, failed) == 4 
                "words that the host reads and writes");
 _Static_assert(offsetof(pool, open) == 4 * 16 && sizeof(pool) == 4 * 48, "words of the pool");
 
+#ifndef __wasm__
+// What the host calls: see main.c.
+u32 foretoken_kernel_name(u32, char *);
+u32 foretoken_scratch_size(const dispatch *);
+void foretoken_zero(u32 *, u32);
+u32 foretoken_run_alone(pool *);
+u32 foretoken_run(pool *);
+void foretoken_work(pool *, u32);
+#endif
+
 // OPEN is more than the parts of a dispatch. OVER in place of the parts left: the job has ended.
 enum { OPEN = 1024, OVER = OPEN - 1 };
 

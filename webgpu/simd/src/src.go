@@ -9,13 +9,6 @@ package src
 #cgo windows LDFLAGS: -lsynchronization
 #include "pool.h"
 
-u32 foretoken_kernel_name(u32, char *);
-u32 foretoken_scratch_size(const dispatch *);
-void foretoken_zero(u32 *, u32);
-u32 foretoken_run_alone(pool *);
-u32 foretoken_run(pool *);
-void foretoken_work(pool *, u32);
-
 static u32 kernel_name(u64 i, u64 to) { return foretoken_kernel_name((u32)i, (char *)to); }
 static u32 scratch_size(u64 at) { return foretoken_scratch_size((const dispatch *)at); }
 static void zero(u64 at, u64 size) { foretoken_zero((u32 *)at, (u32)size); }
