@@ -9,8 +9,8 @@ import (
 	"io"
 	"slices"
 
+	"foretoken/internal/files"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -125,7 +125,7 @@ const (
 )
 
 // modelID names a model file by its size and a SHA-256 over its size, its first MiB and its last 64 KiB.
-func modelID(src gguf.Source, name, quantisation string, hash func([]byte) [sha256.Size]byte) (spec.ModelID, error) {
+func modelID(src files.Source, name, quantisation string, hash func([]byte) [sha256.Size]byte) (spec.ModelID, error) {
 	size := src.Size()
 	head := min(size, hashedHead)
 	tail := max(head, size-hashedTail)

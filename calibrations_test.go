@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/files"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
@@ -17,7 +17,7 @@ func TestModelIDTellsFilesApart(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // 2 MiB
 	id := func(b []byte, name string) spec.ModelID {
 		t.Helper()
-		m, err := modelID(gguf.FromBytes("file.gguf", b), name, "q8_0", nil)
+		m, err := modelID(files.FromBytes("file.gguf", b), name, "q8_0", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/models/chat"
 	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
@@ -87,7 +88,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
 			return nil, refused("foretoken: %w", &spec.FieldError{Field: fmt.Sprintf("messages[%d].role", i),
-				Reason: fmt.Sprintf("is %s, want system, user, assistant or tool", gguf.Quote(m.Role))})
+				Reason: fmt.Sprintf("is %s, want system, user, assistant or tool", quote.Text(m.Role))})
 		}
 		c.messages = append(c.messages, m)
 	}
@@ -146,7 +147,7 @@ func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit 
 	m := c.messages[i]
 	if !answerable(m) {
 		return nil, refused("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
-			"answered again", i, gguf.Show(m.Role))
+			"answered again", i, quote.Name(m.Role))
 	}
 	m.Content, m.Parts = content, nil
 	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
@@ -17,7 +18,7 @@ import (
 )
 
 // edited returns a model of random weights after change has edited it.
-func edited(t testing.TB, name string, change func(m *modelEditor)) gguf.Source {
+func edited(t testing.TB, name string, change func(m *modelEditor)) files.Source {
 	t.Helper()
 	src, ok := modeltest.Source(name)
 	if !ok {
@@ -48,7 +49,7 @@ func edited(t testing.TB, name string, change func(m *modelEditor)) gguf.Source 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gguf.FromBytes(name+".gguf", out)
+	return files.FromBytes(name+".gguf", out)
 }
 
 // modelEditor holds a model file between reading and writing it.
@@ -140,7 +141,7 @@ func padded(rows int, named bool) func(m *modelEditor) {
 }
 
 // opened opens a session on a kind of device, or skips the test.
-func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
+func opened(t testing.TB, kind string, target, draft files.Source, o Options) *Session {
 	t.Helper()
 	s, err := Open(context.Background(), deviceOf(t, kind), target, draft, o)
 	if err != nil {

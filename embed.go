@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 )
@@ -38,7 +38,7 @@ func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embe
 func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*Embedding, error) {
 	if o.Pooling != "" && o.Pooling != "mean" && o.Pooling != "last" {
 		return nil, refused("foretoken: %w", &spec.FieldError{Field: "pooling",
-			Reason: fmt.Sprintf("is %s, want mean or last", gguf.Quote(o.Pooling))})
+			Reason: fmt.Sprintf("is %s, want mean or last", quote.Text(o.Pooling))})
 	}
 	if len(ids) == 0 {
 		return nil, refused("foretoken: the text is empty and the model has no token to begin with")

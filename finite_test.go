@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/demo"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
@@ -23,14 +24,14 @@ import (
 )
 
 // rewritten returns a copy of a source whose change has edited the bytes.
-func rewritten(t *testing.T, src gguf.Source, change func(b []byte)) gguf.Source {
+func rewritten(t *testing.T, src files.Source, change func(b []byte)) files.Source {
 	t.Helper()
 	b := make([]byte, src.Size())
 	if _, err := src.ReadAt(b, 0); err != nil && err != io.EOF {
 		t.Fatal(err)
 	}
 	change(b)
-	return gguf.FromBytes(src.Name(), b)
+	return files.FromBytes(src.Name(), b)
 }
 
 // fill makes every weight of a tensor of n bytes the float32 x.
@@ -41,7 +42,7 @@ func fill(b []byte, offset, n int64, x float32) {
 }
 
 // withVector sets all weights of a model's F32 tensor.
-func withVector(t *testing.T, src gguf.Source, name string, x float32) gguf.Source {
+func withVector(t *testing.T, src files.Source, name string, x float32) files.Source {
 	t.Helper()
 	f, err := gguf.Open(src)
 	if err != nil {
@@ -86,10 +87,10 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 func TestWeightsAreFinite(t *testing.T) {
 	t.Attr("attack", "NaN or infinity in a tensor of a target, a draft or a head")
 	t.Attr("bound", "loading refuses the file and names the tensor and the element")
-	dev, files := kerneltest.CPU(t), 0
-	refused := func(name string, target, draft gguf.Source, o Options) {
+	dev, tried := kerneltest.CPU(t), 0
+	refused := func(name string, target, draft files.Source, o Options) {
 		t.Helper()
-		files++
+		tried++
 		s, err := Open(context.Background(), dev, target, draft, o)
 		if err == nil {
 			s.Close()
@@ -99,7 +100,7 @@ func TestWeightsAreFinite(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	broken := func(src gguf.Source, info *gguf.TensorInfo, odd bool) gguf.Source {
+	broken := func(src files.Source, info *gguf.TensorInfo, odd bool) files.Source {
 		return rewritten(t, src, func(b []byte) {
 			last := b[info.Offset+info.Size-int64(info.Type.BlockBytes()):] // the last block
 			switch {
@@ -112,13 +113,13 @@ func TestWeightsAreFinite(t *testing.T) {
 			}
 		})
 	}
-	for role, src := range map[string]gguf.Source{"target": demo.Target(), "draft": demo.Draft()} {
+	for role, src := range map[string]files.Source{"target": demo.Target(), "draft": demo.Draft()} {
 		f, err := gguf.Open(src)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range f.Tensors {
-			target, draft := broken(src, &f.Tensors[i], i%2 == 1), gguf.Source(nil)
+			target, draft := broken(src, &f.Tensors[i], i%2 == 1), files.Source(nil)
 			if role == "draft" {
 				target, draft = demo.Target(), target
 			}
@@ -140,14 +141,14 @@ func TestWeightsAreFinite(t *testing.T) {
 			binary.LittleEndian.PutUint16(b[info.Offset+info.Size-2:], 0xfc00)
 		})
 		refused(info.Name, demo.Target(), demo.Draft(), o)
-		o.EAGLE3 = gguf.FromBytes("head.safetensors", floatHead(t, head, func(name string, x []float32) {
+		o.EAGLE3 = files.FromBytes("head.safetensors", floatHead(t, head, func(name string, x []float32) {
 			if name == info.Name {
 				x[len(x)/2] = float32(math.NaN())
 			}
 		}))
 		refused(info.Name, demo.Target(), demo.Draft(), o)
 	}
-	t.Attr("measured", fmt.Sprintf("%d files refused", files))
+	t.Attr("measured", fmt.Sprintf("%d files refused", tried))
 }
 
 // huge is finite, but products with it are not.
@@ -169,7 +170,7 @@ func TestLogitsThatOverflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	brokenHead := gguf.FromBytes("head.safetensors", floatHead(t, head, func(name string, x []float32) {
+	brokenHead := files.FromBytes("head.safetensors", floatHead(t, head, func(name string, x []float32) {
 		if name == eagle3.OutNorm {
 			for i := range x {
 				x[i] = huge
@@ -178,7 +179,7 @@ func TestLogitsThatOverflow(t *testing.T) {
 	}))
 	for _, kind := range deviceKinds {
 		for name, c := range map[string]struct {
-			target, draft, head gguf.Source
+			target, draft, head files.Source
 			want                string
 		}{
 			"target": {brokenTarget, demo.Draft(), nil, "the target's logits after position"},

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
@@ -47,7 +49,7 @@ type Options struct {
 	Calibrations *Calibrations
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
-	EAGLE3, EAGLE3Config gguf.Source
+	EAGLE3, EAGLE3Config files.Source
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
 	// and recorded while no request runs; until then auto drafts small ones and other methods with a draft wait. Passes
 	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
@@ -129,7 +131,7 @@ type Info struct {
 
 // Open loads a target and, unless draft is nil, its draft. The two must agree on every token. The device stays the
 // caller's; Close frees the session's objects on it.
-func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o Options) (*Session, error) {
+func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o Options) (*Session, error) {
 	begin := time.Now()
 	p, err := readHeaders(target, draft, o)
 	if err != nil {
@@ -160,7 +162,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 }
 
 // openModel reads a file's header and its tokenizer.
-func openModel(src gguf.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
+func openModel(src files.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
 	f, err := gguf.Open(src)
 	if err != nil {
 		return nil, nil, err
@@ -177,8 +179,8 @@ func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
 	}
 	for i := range f.Tensors {
 		if t := &f.Tensors[i]; !quant.Supported(t.Type) {
-			return nil, fmt.Errorf("foretoken: %s: tensor %s is %s; %s can be run", f.Name(), gguf.Show(t.Name), t.Type,
-				quant.Names)
+			return nil, fmt.Errorf("foretoken: %s: tensor %s is %s; %s can be run", f.Name(),
+				quote.Name(t.Name), t.Type, quant.Names)
 		}
 	}
 	if err := c.CheckVocab(f.Name(), tokenizer.Count(f)); err != nil {

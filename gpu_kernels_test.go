@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/models/modeltest"
 	"foretoken/spec/method"
@@ -270,7 +270,7 @@ func requestsOf(full bool) []Request {
 }
 
 // session lists what a session with forced kernel choices records.
-func (l *kernelList) session(name string, target, draft gguf.Source, f matmul.Family, lanes kernels.Lanes, o Options,
+func (l *kernelList) session(name string, target, draft files.Source, f matmul.Family, lanes kernels.Lanes, o Options,
 	requests []Request) {
 	l.t.Helper()
 	o.Tuning = l.choices(target, draft, f, lanes, o)
@@ -297,7 +297,7 @@ func (l *kernelList) session(name string, target, draft gguf.Source, f matmul.Fa
 }
 
 // source returns a model of random weights.
-func (l *kernelList) source(name string) gguf.Source {
+func (l *kernelList) source(name string) files.Source {
 	l.t.Helper()
 	src, ok := modeltest.Source(name)
 	if !ok {
@@ -306,7 +306,7 @@ func (l *kernelList) source(name string) gguf.Source {
 	return src
 }
 
-func (l *kernelList) open(dry webgpu.Device, target, draft gguf.Source, o Options) *Session {
+func (l *kernelList) open(dry webgpu.Device, target, draft files.Source, o Options) *Session {
 	l.t.Helper()
 	if o.EAGLE3 != nil { // the built-in pair
 		return openPair(l.t, dry, target, draft, o)
@@ -320,7 +320,7 @@ func (l *kernelList) open(dry webgpu.Device, target, draft gguf.Source, o Option
 
 // choices returns the tuning that forces a family and lanes. A software adapter, which times nothing, tells the classes
 // of a model's matrices.
-func (l *kernelList) choices(target, draft gguf.Source, f matmul.Family, lanes kernels.Lanes, o Options,
+func (l *kernelList) choices(target, draft files.Source, f matmul.Family, lanes kernels.Lanes, o Options,
 ) map[string]map[string]string {
 	software := l.dry.Info()
 	software.Software = true

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/webgpu"
 )
 
@@ -132,7 +132,7 @@ func openAgain(ctx context.Context, reopen func(context.Context) (webgpu.Device,
 	if got := dev.Info(); got.Identity() != lost.Identity() {
 		dev.Destroy()
 		return nil, fmt.Errorf("foretoken: the device %s was lost and %s opened in its place, which may decode "+
-			"another text; open the models again", gguf.Show(lost.Adapter), gguf.Show(got.Adapter))
+			"another text; open the models again", quote.Name(lost.Adapter), quote.Name(got.Adapter))
 	}
 	return dev, nil
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/faults"
@@ -22,7 +22,7 @@ import (
 
 // faultyPair opens a small pair on cpu devices that fail as planned.
 type faultyPair struct {
-	target, draft gguf.Source
+	target, draft files.Source
 	plan          *faults.Plan
 	losses        []Loss
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/internal/files"
 	"foretoken/models/eagle3"
-	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -99,7 +99,7 @@ func replace[M any](old **M, by *M) {
 }
 
 // identify records the identity of a model's file, or refuses a file that changed since it was first loaded.
-func (s *Session) identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
+func (s *Session) identify(known *spec.ModelID, src files.Source, info *llama.Info) error {
 	id, err := modelID(src, info.Name, info.Quant, s.options.SHA256)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -20,7 +21,7 @@ import (
 // such rows.
 func TestPaddedVocabulary(t *testing.T) {
 	background := context.Background()
-	files := map[string]gguf.Source{}
+	files := map[string]files.Source{}
 	for name, change := range map[string]func(*modelEditor){"none": nil, "40": padded(40, false),
 		"24 named": padded(24, true)} {
 		files[name] = edited(t, "tiny-f32", change)
@@ -121,7 +122,7 @@ func TestPairsRefused(t *testing.T) {
 		return func(m *modelEditor) { m.tokens(change) }
 	}
 	for what, c := range map[string]struct {
-		target, draft gguf.Source
+		target, draft files.Source
 		says          string
 	}{
 		"a token": {target, edited(t, "tiny-q8_0",

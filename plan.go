@@ -3,6 +3,8 @@ package foretoken
 import (
 	"fmt"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
@@ -41,7 +43,7 @@ func (m *Memory) parts() string {
 // Plan says what Open would allocate for a pair with these options on a device of these limits, to the byte, without
 // reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer would be
 // larger than the device has, or all of them are more than Options.Memory.
-func Plan(target, draft gguf.Source, o Options, limits webgpu.Limits) (*Memory, error) {
+func Plan(target, draft files.Source, o Options, limits webgpu.Limits) (*Memory, error) {
 	p, err := readHeaders(target, draft, o)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func Inspect(f *gguf.File, o Options, limits webgpu.Limits) (*tokenizer.Tokenize
 
 // modelFiles is a pair whose headers were read and found compatible.
 type modelFiles struct {
-	sources          struct{ target, draft gguf.Source }
+	sources          struct{ target, draft files.Source }
 	target, draft    *gguf.File // draft is nil where there is none
 	tok              *tokenizer.Tokenizer
 	vocab, positions int
@@ -74,7 +76,7 @@ type modelFiles struct {
 	head             *eagle3.Weights // nil without one
 }
 
-func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
+func readHeaders(target, draft files.Source, o Options) (*modelFiles, error) {
 	f, tok, err := openModel(target)
 	if err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func pairVocab(target, draft *tokenizer.Tokenizer, targetName, draftName string)
 	n, m := usable(target), usable(draft)
 	if n > m {
 		return 0, fmt.Errorf("foretoken: %s has the token %d %s, which the draft %s has no id for; choose a draft "+
-			"of the same family, or none", targetName, n-1, gguf.Quote(target.TokenText(int32(n-1))), draftName)
+			"of the same family, or none", targetName, n-1, quote.Text(target.TokenText(int32(n-1))), draftName)
 	}
 	return n, nil
 }

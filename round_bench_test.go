@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // openPair opens the built-in pair with its calibrations on a device.
-func openPair(t testing.TB, dev webgpu.Device, target, draft gguf.Source, o Options) *Session {
+func openPair(t testing.TB, dev webgpu.Device, target, draft files.Source, o Options) *Session {
 	t.Helper()
 	var fitted Calibrations
 	for _, f := range demo.Calibrations() {
@@ -51,13 +51,13 @@ func countedSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
 }
 
 // demoFile opens one of the built-in pair's files in the repository.
-func demoFile(t testing.TB, name string) gguf.Source {
+func demoFile(t testing.TB, name string) files.Source {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("models", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return gguf.FromBytes(name, data)
+	return files.FromBytes(name, data)
 }
 
 // roundMethods are the methods whose rounds are counted and timed. runs is the maximum number of submits, and of

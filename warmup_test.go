@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
 )
@@ -122,7 +122,7 @@ func TestLeanSessionClosedDuringWarmup(t *testing.T) {
 func TestSmallTrees(t *testing.T) {
 	for _, nodes := range []int{2, 4, 12} {
 		for _, lean := range []bool{false, true} {
-			for _, draft := range []gguf.Source{nil, demoFile(t, demo.DraftName)} {
+			for _, draft := range []files.Source{nil, demoFile(t, demo.DraftName)} {
 				s := openPair(t, kerneltest.CPU(t), demoFile(t, demo.TargetName), draft,
 					Options{Lean: lean, Nodes: nodes})
 				r := DefaultRequest()

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"foretoken"
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
@@ -286,7 +286,7 @@ func ceilings(ctx context.Context, s *foretoken.Session, o *CostOptions, r *Cost
 	for i, p := range o.Prompts {
 		hits, err := draftAgrees(ctx, s, p.Prompt, o.MaxTokens)
 		if err != nil {
-			return fmt.Errorf("foretoken: costs: prompt %s: %w", gguf.Show(p.ID), err)
+			return fmt.Errorf("foretoken: costs: prompt %s: %w", quote.Name(p.ID), err)
 		}
 		if o.Progress != nil {
 			o.Progress(i+1, len(o.Prompts))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"foretoken"
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/models/llama"
 	"foretoken/models/llama/tune"
 	"foretoken/webgpu"
@@ -201,7 +201,7 @@ func (r *DoctorReport) Wrong() (n int) {
 // summary describes the report in lines for people.
 func (r *DoctorReport) summary() []string {
 	a := r.Adapter
-	lines := []string{fmt.Sprintf("%s: %s (%s)%s", a.Backend, gguf.Escape(a.Name, 80), a.Type, driverOf(a))}
+	lines := []string{fmt.Sprintf("%s: %s (%s)%s", a.Backend, quote.Escape(a.Name, 80), a.Type, driverOf(a))}
 	if len(a.Features) > 0 {
 		lines = append(lines, "features: "+strings.Join(a.Features, ", "))
 	}
@@ -235,7 +235,7 @@ func (r *DoctorReport) summary() []string {
 	}
 	lines = append(lines, line)
 	for i := range lines { // names come from drivers
-		lines[i] = gguf.Escape(lines[i], 2000)
+		lines[i] = quote.Escape(lines[i], 2000)
 	}
 	return lines
 }
@@ -244,7 +244,7 @@ func driverOf(a Adapter) string {
 	if a.Driver == "" {
 		return ""
 	}
-	return ", " + gguf.Escape(a.Driver, 80)
+	return ", " + quote.Escape(a.Driver, 80)
 }
 
 func because(reason string) string {

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"foretoken"
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -232,7 +232,7 @@ func (b *runner) problem(m *planned, prompt string, err error) error {
 		return b.plan.Problem(m.Name, prompt, err)
 	}
 	if prompt != "" {
-		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, gguf.Show(prompt), err)
+		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, quote.Name(prompt), err)
 	}
 	return fmt.Errorf("foretoken: method %s: %w", m.Name, err)
 }

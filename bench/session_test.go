@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"foretoken"
-	"foretoken/models/gguf"
+	"foretoken/internal/files"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
 	"foretoken/webgpu/faults"
@@ -19,7 +19,7 @@ import (
 
 // faulty opens a small pair on cpu devices that fail as planned.
 type faulty struct {
-	target, draft gguf.Source
+	target, draft files.Source
 	plan          *faults.Plan
 	seen          []foretoken.Loss
 }
@@ -31,7 +31,7 @@ func newFaulty(t testing.TB, at func(n int, c faults.Call, label string) faults.
 }
 
 // testModel is a model of random weights.
-func testModel(t testing.TB, name string) gguf.Source {
+func testModel(t testing.TB, name string) files.Source {
 	t.Helper()
 	src, ok := modeltest.Source(name)
 	if !ok {

@@ -16,8 +16,9 @@ import (
 	"path/filepath"
 
 	"foretoken"
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 )
 
 // maxJournal bounds the bytes of a journal.
@@ -47,7 +48,7 @@ func OpenJournal(path string, settings any) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	old, err := gguf.ReadRegular(path, maxJournal)
+	old, err := files.Read(path, maxJournal)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 			}
 			if !bytes.Equal(head.Settings, settings) {
 				return 0, fmt.Errorf("holds work of other settings (%s; these are %.500s); repeat those settings, "+
-					"or remove the file to start over", gguf.Escape(string(head.Settings), 500), settings)
+					"or remove the file to start over", quote.Escape(string(head.Settings), 500), settings)
 			}
 			continue
 		}
@@ -119,7 +120,8 @@ func (j *Journal) Get(id string, into any) (bool, error) {
 		return false, nil
 	}
 	if err := strictjson.DecodeForeign(data, into); err != nil {
-		return false, fmt.Errorf("%s: %s: %.300s", j.path, gguf.Show(id), err) // the error quotes numbers of any length
+		// The error quotes numbers of any length.
+		return false, fmt.Errorf("%s: %s: %.300s", j.path, quote.Name(id), err)
 	}
 	return true, nil
 }
@@ -128,7 +130,7 @@ func (j *Journal) Get(id string, into any) (bool, error) {
 func (j *Journal) Add(id string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", j.path, gguf.Show(id), err)
+		return fmt.Errorf("%s: %s: %w", j.path, quote.Name(id), err)
 	}
 	j.done[id] = data
 	return j.write(journalLine{id, data})

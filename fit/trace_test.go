@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -67,26 +67,26 @@ func TestRecordTraces(t *testing.T) {
 			stories = append(stories, Prompt{ID: fmt.Sprintf("story-%02d", i), Prompt: text})
 		}
 	}
-	stored := func(name string) gguf.Source {
+	stored := func(name string) files.Source {
 		b, err := os.ReadFile(filepath.Join(*record, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return gguf.FromBytes(name, b)
+		return files.FromBytes(name, b)
 	}
 	for _, pair := range []struct {
 		name    string
 		prompts []Prompt
 		from    string
-		models  func() (target, draft gguf.Source)
+		models  func() (target, draft files.Source)
 	}{
-		{"built-in", code, "testdata/prompts-go.jsonl", func() (gguf.Source, gguf.Source) {
+		{"built-in", code, "testdata/prompts-go.jsonl", func() (files.Source, files.Source) {
 			return demo.Target(), demo.Draft()
 		}},
-		{"good-draft", stories, "prompts.json of the test models", func() (gguf.Source, gguf.Source) {
+		{"good-draft", stories, "prompts.json of the test models", func() (files.Source, files.Source) {
 			return stored("x26m-q8_0.gguf"), stored("s260k-q8_0.gguf")
 		}},
-		{"noisy-draft", stories, "prompts.json of the test models", func() (gguf.Source, gguf.Source) {
+		{"noisy-draft", stories, "prompts.json of the test models", func() (files.Source, files.Source) {
 			return stored("x26m-q8_0.gguf"), stored("s260k-noisy-q8_0.gguf")
 		}},
 	} {

@@ -8,8 +8,8 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
@@ -79,7 +79,7 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 	if err != nil && !report.Stopped {
 		if len(report.Missing) > 0 {
 			first := report.Missing[0]
-			name := cmp.Or(first.Method, "prompt "+gguf.Show(first.Prompt))
+			name := cmp.Or(first.Method, "prompt "+quote.Name(first.Prompt))
 			err = fmt.Errorf("%w (%s: %s)", err, name, first.Reason)
 		}
 		return nil, err

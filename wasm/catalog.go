@@ -5,8 +5,8 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -99,7 +99,7 @@ func readPlan(body []byte) (bench.Plan, error) {
 		}
 		if seen[at.ID] {
 			return bench.Plan{}, inField("benchmark", "prompts",
-				fmt.Errorf("two have the id %s", gguf.Quote(at.ID)))
+				fmt.Errorf("two have the id %s", quote.Text(at.ID)))
 		}
 		seen[at.ID] = true
 		if at.Category == "" {

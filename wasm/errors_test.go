@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -96,11 +96,11 @@ func TestRefusalsHaveCodes(t *testing.T) {
 	target := demo.Target()
 	dev := kerneltest.Reference(t)
 	for _, c := range []struct {
-		file    gguf.Source
+		file    files.Source
 		options foretoken.Options
 		want    string
 	}{
-		{gguf.FromBytes("x.gguf", []byte("ELF!, and more that is no model")), foretoken.Options{}, "bad_model"},
+		{files.FromBytes("x.gguf", []byte("ELF!, and more that is no model")), foretoken.Options{}, "bad_model"},
 		{target, foretoken.Options{Memory: 1000}, "out_of_memory"},
 		{target, foretoken.Options{Context: 1 << 30}, "bad_option"},
 		{target, foretoken.Options{KV: "f8"}, "bad_option"},

@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"foretoken"
+	"foretoken/internal/files"
 	"foretoken/models/convert"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 
 	"github.com/hack-pad/safejs"
 )
@@ -20,7 +20,7 @@ type source struct {
 	size  int64
 }
 
-var _ gguf.Source = (*source)(nil)
+var _ files.Source = (*source)(nil)
 
 func newSource(v safejs.Value) (*source, error) {
 	s := &source{value: v}
@@ -139,19 +139,19 @@ const firstOfHead = 2
 
 // modelSources holds the files that a session is opened with; all but the target may be missing.
 type modelSources struct {
-	target, draft, eagle3, eagle3Config gguf.Source
-	calibrations                        []gguf.Source
+	target, draft, eagle3, eagle3Config files.Source
+	calibrations                        []files.Source
 
 	from  safejs.Value
-	read  [][]gguf.Source // of each role, as JavaScript gave them
-	again safejs.Value    // what from.again gave last, to be closed
+	read  [][]files.Source // of each role, as JavaScript gave them
+	again safejs.Value     // what from.again gave last, to be closed
 }
 
 // readSources reads {target, draft, eagle3, eagle3_config, calibrations}. Target and draft may be
 // lists of files, which are read as one model.
 func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	o := &modelSources{from: v}
-	for i, to := range []*gguf.Source{&o.target, &o.draft, &o.eagle3, &o.eagle3Config} {
+	for i, to := range []*files.Source{&o.target, &o.draft, &o.eagle3, &o.eagle3Config} {
 		files, err := readFiles(v, roles[i])
 		if err != nil {
 			return o, err
@@ -213,7 +213,7 @@ func (o *modelSources) close() {
 }
 
 // readFiles reads a field with a source or a list of them; none of null.
-func readFiles(from safejs.Value, field string) ([]gguf.Source, error) {
+func readFiles(from safejs.Value, field string) ([]files.Source, error) {
 	v, err := from.Get(field)
 	if err != nil {
 		return nil, fmt.Errorf("foretoken: open's sources: %w", err)
@@ -227,13 +227,13 @@ func readFiles(from safejs.Value, field string) ([]gguf.Source, error) {
 	}
 	if length.IsUndefined() {
 		src, err := newSource(v)
-		return []gguf.Source{src}, err
+		return []files.Source{src}, err
 	}
 	n, err := length.Int()
 	if err != nil {
 		return nil, fmt.Errorf("foretoken: a list of sources: %w", err)
 	}
-	files := make([]gguf.Source, n)
+	files := make([]files.Source, n)
 	for i := range files {
 		s, err := v.Index(i)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
@@ -129,7 +130,7 @@ func (o *convertOptions) checkOutput() error {
 const copyChunk = 1 << 20
 
 // copySource copies a source. It computes the next chunk while one is written.
-func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) error {
+func copySource(ctx context.Context, w io.Writer, src files.Source, bar *bar) error {
 	chunks, read := io.Pipe()
 	var reading sync.WaitGroup
 	defer reading.Wait() // the caller closes the source next

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -45,7 +46,7 @@ func openPath(t *testing.T, path string) *gguf.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes(path, b))
+	f, err := gguf.Open(files.FromBytes(path, b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestConvertOnAFullDisk(t *testing.T) {
 
 // stopped is a source that interrupts the run while it is read.
 type stopped struct {
-	gguf.Source
+	files.Source
 	stop func()
 }
 
@@ -294,7 +295,7 @@ func TestInterruptedConvertLeavesNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	dir := t.TempDir()
-	src := stopped{gguf.FromBytes("x", make([]byte, 10*copyChunk)), cancel}
+	src := stopped{files.FromBytes("x", make([]byte, 10*copyChunk)), cancel}
 	err := writeComplete(ctx, filepath.Join(dir, "out.gguf"), false, func(w io.Writer) error {
 		onlyOne, err := os.ReadDir(dir)
 		if err != nil || len(onlyOne) != 1 || onlyOne[0].Name() == "out.gguf" {
@@ -322,17 +323,17 @@ func TestCopySourceKeepsTheFirstError(t *testing.T) {
 	full := errors.New("the disk is full")
 	data := bytes.Repeat([]byte("abcdefg"), 1<<20)
 	for n := range 4 {
-		err := copySource(t.Context(), &failing{after: n, err: full}, gguf.FromBytes("x", data), &bar{})
+		err := copySource(t.Context(), &failing{after: n, err: full}, files.FromBytes("x", data), &bar{})
 		if !errors.Is(err, full) {
 			t.Errorf("after %d writes: %v", n, err)
 		}
 	}
 	var b bytes.Buffer
-	if err := copySource(t.Context(), &b, gguf.FromBytes("x", data), &bar{}); err != nil ||
+	if err := copySource(t.Context(), &b, files.FromBytes("x", data), &bar{}); err != nil ||
 		!bytes.Equal(b.Bytes(), data) {
 		t.Errorf("%d of %d bytes: %v", b.Len(), len(data), err)
 	}
-	if err := copySource(t.Context(), io.Discard, longer{gguf.FromBytes("x.gguf", data)}, &bar{}); err == nil ||
+	if err := copySource(t.Context(), io.Discard, longer{files.FromBytes("x.gguf", data)}, &bar{}); err == nil ||
 		!strings.Contains(err.Error(), "x.gguf ends at byte 7340032 of 7341032") {
 		t.Errorf("%v", err)
 	}
@@ -350,7 +351,7 @@ func (w *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-type longer struct{ gguf.Source }
+type longer struct{ files.Source }
 
 func (l longer) Size() int64 { return l.Source.Size() + 1000 }
 

@@ -24,7 +24,7 @@ import (
 
 	"foretoken/bench"
 	"foretoken/internal/hint"
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -113,7 +113,7 @@ func flagsOnly(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("%s takes flags only, and %s is none: see %s --help", cmd.Name(), gguf.Quote(args[0]),
+	return usagef("%s takes flags only, and %s is none: see %s --help", cmd.Name(), quote.Text(args[0]),
 		cmd.CommandPath())
 }
 
@@ -198,14 +198,14 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if err != nil || !cmd.HasParent() || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
 		return nil
 	}
-	return usagef("unknown command %s for %q", gguf.Quote(rest[0]), cmd.CommandPath())
+	return usagef("unknown command %s for %q", quote.Text(rest[0]), cmd.CommandPath())
 }
 
 // inWords says what cobra and pflag found wrong without words of Go, and which command or flag was probably meant.
 func inWords(root *cobra.Command, args []string, err error) error {
 	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		flag := value.GetFlag()
-		return usagef("--%s is %s, want %s", flag.Name, gguf.Quote(value.GetValue()), kindOf(flag.Value.Type()))
+		return usagef("--%s is %s, want %s", flag.Name, quote.Text(value.GetValue()), kindOf(flag.Value.Type()))
 	}
 	cmd, rest, _ := root.Find(args)
 	if errors.Is(err, webgpu.ErrTimeout) && cmd.Flags().Lookup("device-timeout") != nil {
@@ -274,7 +274,7 @@ func oneLine(message string) string {
 			lines = append(lines, line)
 		}
 	}
-	return gguf.Escape(strings.Join(lines, ": "), mostShown)
+	return quote.Escape(strings.Join(lines, ": "), mostShown)
 }
 
 func versionCommand(c *console) *cobra.Command {

@@ -12,7 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"foretoken"
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -94,7 +94,7 @@ func escapeControls(s string) string {
 }
 
 // printable quotes a name from a file, a request or a device if it is empty, long or holds special characters.
-func printable(s string) string { return gguf.Show(s) }
+func printable(s string) string { return quote.Name(s) }
 
 // summary formats the line of statistics after the text.
 func summary(s *spec.Stats, policy string, device webgpu.Info) string {

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/bench"
+	"foretoken/internal/files"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 )
 
 // promptOptions is the source of prompts.
@@ -88,7 +88,7 @@ func readInput(ctx context.Context, in io.Reader) (string, error) {
 }
 
 // readFile reads a small regular file that a flag names.
-func readFile(path string) ([]byte, error) { return gguf.ReadRegular(path, maxInput) }
+func readFile(path string) ([]byte, error) { return files.Read(path, maxInput) }
 
 func readPrompts(path string) ([]prompt, error) {
 	// A shell's <(command) is a pipe and welcome. One without a writer must not be waited for.
@@ -99,7 +99,7 @@ func readPrompts(path string) ([]prompt, error) {
 	defer f.Close()
 	st, err := f.Stat()
 	if err == nil && st.Mode()&fs.ModeNamedPipe == 0 {
-		err = gguf.Regular(path, st)
+		err = files.Regular(path, st)
 	}
 	if err != nil {
 		return nil, err

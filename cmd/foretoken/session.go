@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/internal/files"
 	"foretoken/models/convert"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 )
@@ -72,7 +72,7 @@ func (o *modelOptions) hasDraft() bool {
 
 // sources opens the files; draft is nil without a draft model. The files stay open until close: after a device loss
 // the weights are loaded again.
-func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close func(), err error) {
+func (o *modelOptions) sources(c *console) (target, draft files.Source, close func(), err error) {
 	if err := oneOfFlagOrNone("quantise", strings.ToLower(o.quantise), convert.Types()); err != nil {
 		return nil, nil, nil, err
 	}
@@ -82,7 +82,7 @@ func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close fun
 			f()
 		}
 	}
-	model := func(path string) (gguf.Source, error) {
+	model := func(path string) (files.Source, error) {
 		src, closeFiles, err := convert.OpenPaths([]string{path},
 			convert.Options{Quantise: o.quantise, Note: func(s string) { c.note("%s", s) }})
 		if err == nil {
@@ -135,20 +135,20 @@ func (o *modelOptions) readCalibrations() (*foretoken.Calibrations, error) {
 const maxHead = 8 << 30
 
 // head opens an EAGLE-3 head's file and its config.json in the same folder; nil without a head.
-func (o *modelOptions) head() (weights, config gguf.Source, err error) {
+func (o *modelOptions) head() (weights, config files.Source, err error) {
 	if o.eagle3 == "" {
 		if o.useHead && o.target == "" {
 			weights, config = demo.Head()
 		}
 		return weights, config, nil
 	}
-	var read [2]gguf.Source
+	var read [2]files.Source
 	for i, path := range []string{o.eagle3, filepath.Join(filepath.Dir(o.eagle3), "config.json")} {
-		data, err := gguf.ReadRegular(path, maxHead)
+		data, err := files.Read(path, maxHead)
 		if err != nil {
 			return nil, nil, err // the error names the file
 		}
-		read[i] = gguf.FromBytes(path, data)
+		read[i] = files.FromBytes(path, data)
 	}
 	return read[0], read[1], nil
 }
@@ -264,6 +264,6 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 }
 
 // modelKey identifies a file in the tuning cache: the shapes of its tensors determine the kernel choices.
-func modelKey(src gguf.Source) string {
+func modelKey(src files.Source) string {
 	return fmt.Sprintf("%s, %d bytes", baseName(src.Name()), src.Size())
 }

@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"foretoken/internal/files"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/webgpu"
 )
 
@@ -37,7 +37,7 @@ type tuning struct {
 }
 
 // openTuning reads the cache. An unreadable cache counts as empty, which costs some seconds of timing.
-func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool) *tuning {
+func openTuning(c *console, dev webgpu.Info, target, draft files.Source, off bool) *tuning {
 	if off || c.tuning == "" || dev.Host() { // the cpu device has no variants to choose from
 		return nil
 	}
@@ -55,7 +55,7 @@ func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool
 }
 
 func readTuning(path string) (file tuningFile, err error) {
-	b, err := gguf.ReadRegular(path, maxTuningFile)
+	b, err := files.Read(path, maxTuningFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"unicode"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 )
 
 // tool describes a function to a model.
@@ -86,7 +86,7 @@ func callSchema(tools []json.RawMessage, only string, several bool) (json.RawMes
 	case len(tools) == 0:
 		return nil, fmt.Errorf("chat: tool_choice requires a call, but there are no tools")
 	case len(calls) == 0:
-		return nil, fmt.Errorf("chat: tool_choice names %s, which is none of the tools", gguf.Quote(only))
+		return nil, fmt.Errorf("chat: tool_choice names %s, which is none of the tools", quote.Text(only))
 	}
 	one := map[string]any{"anyOf": calls}
 	if !several {
@@ -130,7 +130,7 @@ func quoted(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil || b.Len() > 80 ||
 		bytes.ContainsFunc(b.Bytes(), func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return gguf.Quote(string(raw))
+		return quote.Text(string(raw))
 	}
 	return b.String()
 }

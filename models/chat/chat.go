@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/chat/jinja"
 	"foretoken/models/gguf"
@@ -221,7 +222,7 @@ func New(template string, o Options) (*Template, error) {
 	}
 	for name, text := range all {
 		if len(text) > gguf.MaxTemplateBytes {
-			return nil, fmt.Errorf("chat: the template %s has %d bytes; at most %d are read", gguf.Quote(name),
+			return nil, fmt.Errorf("chat: the template %s has %d bytes; at most %d are read", quote.Text(name),
 				len(text), gguf.MaxTemplateBytes)
 		}
 		parsed, err := jinja.Parse(text)
@@ -337,11 +338,11 @@ func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
 	for name, v := range o.Vars {
 		raw, err := json.Marshal(v)
 		if err != nil {
-			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
+			return nil, fmt.Errorf("chat: the variable %s: %w", quote.Text(name), err)
 		}
 		value, err := jinja.FromJSON(raw, &left)
 		if err != nil {
-			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
+			return nil, fmt.Errorf("chat: the variable %s: %w", quote.Text(name), err)
 		}
 		vars.Set(name, value)
 	}

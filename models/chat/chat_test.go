@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/models/chat/jinja"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
@@ -138,7 +139,7 @@ func file(t testing.TB, kv ...gguf.KV) *gguf.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes("small.gguf", b))
+	f, err := gguf.Open(files.FromBytes("small.gguf", b))
 	if err != nil {
 		t.Fatal(err)
 	}

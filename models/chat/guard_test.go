@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/chat/jinja"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
@@ -16,7 +17,7 @@ import (
 
 func vocabulary(t *testing.T, name string) *tokenizer.Tokenizer {
 	t.Helper()
-	src, err := gguf.OpenFile(modeltest.Shared(t, "testdata", "vocab", "ggml-vocab-"+name+".gguf"))
+	src, err := files.Open(modeltest.Shared(t, "testdata", "vocab", "ggml-vocab-"+name+".gguf"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 	"foretoken/models/tokenizer"
@@ -24,16 +26,16 @@ const (
 
 // checkpoint is the files of a model as Hugging Face's libraries save it.
 type checkpoint struct {
-	files  []gguf.Source
-	byName map[string]gguf.Source // by base name; the first of each
-	where  string                 // the folder, for messages
+	files  []files.Source
+	byName map[string]files.Source // by base name; the first of each
+	where  string                  // the folder, for messages
 }
 
 // fromCheckpoint makes of a checkpoint what llama.cpp's convert_hf_to_gguf makes of it: the same tensor names and
 // order of rows, and the same metadata where it matters to running the model.
-func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
-	c := &checkpoint{files: files, byName: map[string]gguf.Source{}}
-	for _, src := range files {
+func fromCheckpoint(sources []files.Source, o *Options) (*model, error) {
+	c := &checkpoint{files: sources, byName: map[string]files.Source{}}
+	for _, src := range sources {
 		if name := baseName(src.Name()); c.byName[name] == nil {
 			c.byName[name] = src
 		}
@@ -76,7 +78,7 @@ func (c *checkpoint) modelName(s *shape, o *Options) string {
 }
 
 // find gives the file of that name, or nil.
-func (c *checkpoint) find(name string) gguf.Source { return c.byName[name] }
+func (c *checkpoint) find(name string) files.Source { return c.byName[name] }
 
 // read gives the content of a file, nil where it is not there.
 func (c *checkpoint) read(name string, most int64) ([]byte, error) {
@@ -89,7 +91,7 @@ func (c *checkpoint) read(name string, most int64) ([]byte, error) {
 			src.Name(), src.Size(), most)
 	}
 	raw := make([]byte, src.Size())
-	if err := gguf.ReadFull(src, raw, 0); err != nil {
+	if err := files.ReadFull(src, raw, 0); err != nil {
 		return nil, fmt.Errorf("convert: %s: %w", src.Name(), err)
 	}
 	return raw, nil
@@ -113,15 +115,15 @@ func (c *checkpoint) need(name string, most int64) ([]byte, error) {
 
 // weights opens the files that the index names, or the only weights file.
 func (c *checkpoint) weights() (*safetensors.File, error) {
-	var files []gguf.Source
+	var weights []files.Source
 	for _, src := range c.files {
 		if strings.HasSuffix(baseName(src.Name()), ".safetensors") {
-			files = append(files, src)
+			weights = append(weights, src)
 		}
 	}
 	if index := c.find(indexName); index != nil {
 		c.where = folder(index.Name())
-		return safetensors.OpenSharded(index, func(name string) (gguf.Source, error) {
+		return safetensors.OpenSharded(index, func(name string) (files.Source, error) {
 			if src := c.find(name); src != nil {
 				return src, nil
 			}
@@ -129,12 +131,12 @@ func (c *checkpoint) weights() (*safetensors.File, error) {
 		})
 	}
 	src := c.find("model.safetensors")
-	if src == nil && len(files) == 1 {
-		src = files[0]
+	if src == nil && len(weights) == 1 {
+		src = weights[0]
 	}
 	if src == nil {
 		return nil, fmt.Errorf("convert: %s: %d files of weights and no %s, which says what is in which: "+
-			"put it beside them", files[0].Name(), len(files), indexName)
+			"put it beside them", weights[0].Name(), len(weights), indexName)
 	}
 	c.where = folder(src.Name())
 	if strings.HasPrefix(baseName(src.Name()), "adapter") {
@@ -161,7 +163,7 @@ func (c *checkpoint) vocabulary(m *model, s *shape, o *Options) error {
 	}
 	for _, e := range kv {
 		if m.has(e.Key) {
-			return fmt.Errorf("convert: %s: %s is given twice", name, gguf.Show(e.Key))
+			return fmt.Errorf("convert: %s: %s is given twice", name, quote.Name(e.Key))
 		}
 		m.kv = append(m.kv, e)
 	}
@@ -225,7 +227,7 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	if raw != nil {
 		f := &fields{name: c.find("generation_config.json").Name()}
 		if err := safetensors.DecodeConfig(raw, &f.values); err != nil {
-			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, gguf.OneLine(err))
+			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, quote.Error(err))
 		}
 		if more := f.ids("eos_token_id"); more != nil {
 			eos = more // what generation is meant to end at

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -27,10 +28,10 @@ func smallFiles(t testing.TB) converttest.Files {
 }
 
 // sourcesOf gives the files as if they lay in the folder, in order of their names.
-func sourcesOf(files converttest.Files, folder string) []gguf.Source {
-	var all []gguf.Source
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		all = append(all, gguf.FromBytes(path.Join(folder, name), files[name]))
+func sourcesOf(named converttest.Files, folder string) []files.Source {
+	var all []files.Source
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		all = append(all, files.FromBytes(path.Join(folder, name), named[name]))
 	}
 	return all
 }
@@ -47,9 +48,9 @@ func setConfig(files converttest.Files, fields map[string]any) {
 
 // TestCheckpointsThatAreDamaged: every one is refused with the file, the field and what to do.
 func TestCheckpointsThatAreDamaged(t *testing.T) {
-	type files = converttest.Files
+	type saved = converttest.Files
 	good := smallFiles(t)
-	weights, err := safetensors.Open(gguf.FromBytes("w", good["model.safetensors"]))
+	weights, err := safetensors.Open(files.FromBytes("w", good["model.safetensors"]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,15 +63,15 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		}
 		tensors = append(tensors, safetensors.Tensor{Name: info.Name, Dtype: info.Dtype, Shape: info.Shape, Data: data})
 	}
-	with := func(change func([]safetensors.Tensor) []safetensors.Tensor) func(files) {
-		return func(f files) {
+	with := func(change func([]safetensors.Tensor) []safetensors.Tensor) func(saved) {
+		return func(f saved) {
 			if err := f.SetWeights(change(slices.Clone(tensors)), 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	sharded := func(change func(f files, index map[string]any)) func(files) {
-		return func(f files) {
+	sharded := func(change func(f saved, index map[string]any)) func(saved) {
+		return func(f saved) {
 			if err := f.SetWeights(tensors, 2); err != nil {
 				t.Fatal(err)
 			}
@@ -82,25 +83,25 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 			f[indexName], _ = json.Marshal(index)
 		}
 	}
-	moved := func(name, file string) func(files) {
-		return sharded(func(f files, index map[string]any) { index["weight_map"].(map[string]any)[name] = file })
+	moved := func(name, file string) func(saved) {
+		return sharded(func(f saved, index map[string]any) { index["weight_map"].(map[string]any)[name] = file })
 	}
 	const q, norm = "model.layers.1.self_attn.q_proj.weight", "model.norm.weight"
 	find := func(all []safetensors.Tensor, name string) *safetensors.Tensor {
 		return &all[slices.IndexFunc(all, func(s safetensors.Tensor) bool { return s.Name == name })]
 	}
-	config := func(fields map[string]any) func(files) { return func(f files) { setConfig(f, fields) } }
+	config := func(fields map[string]any) func(saved) { return func(f saved) { setConfig(f, fields) } }
 	for name, c := range map[string]struct {
-		change func(files)
+		change func(saved)
 		want   []string
 	}{
-		"no config": {func(f files) { delete(f, "config.json") },
+		"no config": {func(f saved) { delete(f, "config.json") },
 			[]string{"m: config.json is missing", "put it beside the weights"}},
-		"empty config": {func(f files) { f["config.json"] = nil }, []string{"m/config.json is empty"}},
-		"no tokenizer": {func(f files) { delete(f, "tokenizer.json") }, []string{"tokenizer.json is missing"}},
-		"sentencepiece only": {func(f files) { delete(f, "tokenizer.json"); f["tokenizer.model"] = []byte{1} },
+		"empty config": {func(f saved) { f["config.json"] = nil }, []string{"m/config.json is empty"}},
+		"no tokenizer": {func(f saved) { delete(f, "tokenizer.json") }, []string{"tokenizer.json is missing"}},
+		"sentencepiece only": {func(f saved) { delete(f, "tokenizer.json"); f["tokenizer.model"] = []byte{1} },
 			[]string{"tokenizer.model is not read", "AutoTokenizer"}},
-		"huge config": {func(f files) { f["config.json"] = make([]byte, maxConfig+1) },
+		"huge config": {func(f saved) { f["config.json"] = make([]byte, maxConfig+1) },
 			[]string{"m/config.json", "at most"}},
 		"missing tensor": {with(func(s []safetensors.Tensor) []safetensors.Tensor { return s[1:] }),
 			[]string{"model.safetensors", `"` + tensors[0].Name + `" is missing`}},
@@ -145,7 +146,7 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"more layers": {config(map[string]any{"num_hidden_layers": 3}),
 			[]string{"model.layers.2.input_layernorm.weight", "is missing"}},
 		"other vocabulary": {config(map[string]any{"vocab_size": 38}), []string{"want [38 96]"}},
-		"small vocabulary": {func(f files) {
+		"small vocabulary": {func(f saved) {
 			setConfig(f, map[string]any{"vocab_size": 2})
 			with(func(s []safetensors.Tensor) []safetensors.Tensor {
 				for _, n := range []string{"model.embed_tokens.weight", "lm_head.weight"} {
@@ -158,17 +159,17 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"no output matrix": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			return slices.DeleteFunc(s, func(x safetensors.Tensor) bool { return x.Name == "lm_head.weight" })
 		}), []string{"lm_head.weight is missing", "tie_word_embeddings"}},
-		"adapter": {func(f files) {
+		"adapter": {func(f saved) {
 			f["adapter_model.safetensors"] = f["model.safetensors"]
 			delete(f,
 				"model.safetensors")
 		}, []string{"m/adapter_model.safetensors", "merge it"}},
-		"no index": {func(f files) {
+		"no index": {func(f saved) {
 			f["model-1.safetensors"], f["model-2.safetensors"] = f["model.safetensors"], f["model.safetensors"]
 			delete(f, "model.safetensors")
 		}, []string{"2 files of weights and no " + indexName}},
 		"shard missing": {
-			sharded(func(f files, _ map[string]any) { delete(f, "model-00002-of-00002.safetensors") }),
+			sharded(func(f saved, _ map[string]any) { delete(f, "model-00002-of-00002.safetensors") }),
 			[]string{indexName, `"model-00002-of-00002.safetensors"`, "missing"}},
 		"shard elsewhere": {moved(norm, "../../etc/passwd"),
 			[]string{indexName, "../../etc/passwd", "not a plain file name"}},
@@ -177,41 +178,41 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"shard of backslashes": {moved(norm, `..\x`), []string{"not a plain file name"}},
 		"shard nameless":       {moved(norm, ""), []string{"not a plain file name"}},
 		"wrong shard":          {moved(norm, "model-00001-of-00002.safetensors"), []string{indexName, norm}},
-		"unlisted tensor": {sharded(func(_ files, index map[string]any) {
+		"unlisted tensor": {sharded(func(_ saved, index map[string]any) {
 			delete(index["weight_map"].(map[string]any), norm)
 		}), []string{norm, "where weight_map does not have it"}},
 		"listed, not there": {moved("model.more.weight", "model-00001-of-00002.safetensors"),
 			[]string{"model.more.weight", "do not belong together"}},
-		"twice": {sharded(func(f files, _ map[string]any) {
+		"twice": {sharded(func(f saved, _ map[string]any) {
 			f["model-00002-of-00002.safetensors"] = f["model-00001-of-00002.safetensors"]
 		}), []string{"tensor"}},
-		"empty map": {sharded(func(_ files, index map[string]any) {
+		"empty map": {sharded(func(_ saved, index map[string]any) {
 			index["weight_map"] = map[string]any{}
 		}), []string{"weight_map is missing or empty"}},
-		"too many shards": {sharded(func(_ files, index map[string]any) {
+		"too many shards": {sharded(func(_ saved, index map[string]any) {
 			for i := range 1100 {
 				index["weight_map"].(map[string]any)[fmt.Sprint("w", i)] = fmt.Sprintf("m%d.safetensors", i)
 			}
 		}), []string{indexName, "files; at most 1024 are read"}},
 		"map of numbers": {sharded(
-			func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
-		"truncated": {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] },
+			func(_ saved, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
+		"truncated": {func(f saved) { f["model.safetensors"] = f["model.safetensors"][:2000] },
 			[]string{"m/model.safetensors"}},
-		"generation": {func(f files) { f["generation_config.json"] = []byte("[1]") },
+		"generation": {func(f saved) { f["generation_config.json"] = []byte("[1]") },
 			[]string{"m/generation_config.json", "not a JSON object"}},
-		"generation's end": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) },
+		"generation's end": {func(f saved) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) },
 			[]string{"id 99, but there are 37 tokens"}},
-		"too many ends": {func(f files) {
+		"too many ends": {func(f saved) {
 			f["generation_config.json"] = []byte(`{"eos_token_id": [1` + strings.Repeat(", 1", 64) + `]}`)
 		}, []string{"eos_token_id names 65 tokens; at most 64"}},
 		// 2 in 32 bits
-		"generation's far end": {func(f files) {
+		"generation's far end": {func(f saved) {
 			f["generation_config.json"] = []byte(`{"eos_token_id": [2, 4294967298]}`)
 		}, []string{"id 4294967298"}},
-		"generation's word": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) },
+		"generation's word": {func(f saved) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) },
 			[]string{"m/generation_config.json", "eos_token_id"}},
 		"begin": {config(map[string]any{"bos_token_id": -7}), []string{"bos_token_id", "id -7"}},
-		"template": {func(f files) { f["chat_template.jinja"] = []byte{0xff} },
+		"template": {func(f saved) { f["chat_template.jinja"] = []byte{0xff} },
 			[]string{"m/chat_template.jinja", "UTF-8"}},
 	} {
 		f := maps.Clone(good)

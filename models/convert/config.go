@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -110,7 +111,7 @@ var read = map[string]bool{"hidden_size": true, "num_hidden_layers": true, "inte
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
 	if err := safetensors.DecodeConfig(raw, &c.values); err != nil {
-		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, gguf.OneLine(err))
+		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, quote.Error(err))
 	}
 	s := &shape{}
 	c.family(s)
@@ -130,7 +131,7 @@ func readConfig(name string, raw []byte) (*shape, error) {
 		c.fail("rms_norm_eps", "is %g: want less than 1", s.eps)
 	}
 	if act := c.word("hidden_act"); c.err == nil && act != "silu" {
-		c.fail("hidden_act", "is %s: only \"silu\" can be run", gguf.Quote(act))
+		c.fail("hidden_act", "is %s: only \"silu\" can be run", quote.Text(act))
 	}
 	s.kv = s.heads
 	if c.has("num_key_value_heads") || s.family != "llama" { // the llama family's own default
@@ -178,7 +179,7 @@ func (c *fields) family(s *shape) {
 			}
 		}
 		if s.family == "" {
-			c.fail("architectures", "is %s: %s", gguf.Quote(classes[0]), known)
+			c.fail("architectures", "is %s: %s", quote.Text(classes[0]), known)
 		}
 	default:
 		c.fail("model_type", "is missing: it says what kind of model this is")
@@ -188,11 +189,11 @@ func (c *fields) family(s *shape) {
 	}
 	f, ok := families[s.family]
 	if !ok {
-		c.fail("model_type", "is %s: %s", gguf.Quote(s.family), known)
+		c.fail("model_type", "is %s: %s", quote.Text(s.family), known)
 		return
 	}
 	if classes != nil && classes[0] != f.class {
-		c.fail("architectures", "is %s: want %s for model_type %s", gguf.Quote(classes[0]), f.class, s.family)
+		c.fail("architectures", "is %s: want %s for model_type %s", quote.Text(classes[0]), f.class, s.family)
 	}
 	s.arch = f.arch
 }
@@ -268,7 +269,7 @@ func (c *fields) ropeScaling(s *shape) {
 			continue
 		}
 		if next := c.word(key); kind != "" && next != kind {
-			c.fail(key, "is %s, but rope_type is %s", gguf.Quote(next), gguf.Quote(kind))
+			c.fail(key, "is %s, but rope_type is %s", quote.Text(next), quote.Text(kind))
 		} else {
 			kind = next
 		}
@@ -310,14 +311,14 @@ func (c *fields) ropeScaling(s *shape) {
 	case "":
 		c.fail("rope_type", "is missing: it says how positions are scaled")
 	default:
-		c.fail("rope_type", "is %s: default, linear, llama3 and yarn can be converted", gguf.Quote(kind))
+		c.fail("rope_type", "is %s: default, linear, llama3 and yarn can be converted", quote.Text(kind))
 	}
 	if kind != "default" {
 		r.kind = kind
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		if c.has(key) && !slices.Contains(allowed, key) { // bound: 10 names
-			c.fail(key, "is %s: it is not understood with rope_type %s", c.text(key), gguf.Quote(kind))
+			c.fail(key, "is %s: it is not understood with rope_type %s", c.text(key), quote.Text(kind))
 		}
 	}
 }
@@ -386,7 +387,7 @@ func (c *fields) layerTypes(s *shape, slides []bool) {
 			c.fail(key, "has sliding_attention for layer %d, but there is no sliding_window in use", i)
 		default:
 			c.fail(key, "has %s for layer %d: full_attention and sliding_attention can be converted",
-				gguf.Quote(kind), i)
+				quote.Text(kind), i)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package convert makes one GGUF file of whatever a model is published as: the parts of a split GGUF file, or
 // safetensors with their config.json and tokenizer.json. It can store the weights in another type on the way.
 //
-// The result is a [gguf.Source] whose bytes are worked out as they are read: the header is kept, tensor data is
+// The result is a [files.Source] whose bytes are worked out as they are read: the header is kept, tensor data is
 // computed from the ranges of the inputs that it comes from, one megabyte at a time. So a model loads from such a
 // source as from a file, and writing it to disk is copying it. Nothing of a model is held in memory.
 //
@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 )
@@ -53,7 +55,7 @@ func (o *Options) storage() (t gguf.Type, ok bool, err error) {
 		}
 	}
 	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own",
-		gguf.Quote(o.Quantise), strings.Join(Types(), ", "))
+		quote.Text(o.Quantise), strings.Join(Types(), ", "))
 }
 
 // Open gives the model in the sources as one GGUF file. By their base names, the sources are one GGUF file, which
@@ -61,12 +63,12 @@ func (o *Options) storage() (t gguf.Type, ok bool, err error) {
 // safetensors checkpoint, of which config.json, tokenizer.json and the weights with their index are needed,
 // tokenizer_config.json, generation_config.json and chat_template.jinja are read where they are there, and others
 // are ignored. The sources must stay open as long as the result is read.
-func Open(sources []gguf.Source, o Options) (gguf.Source, error) {
+func Open(sources []files.Source, o Options) (files.Source, error) {
 	to, retype, err := o.storage()
 	if err != nil {
 		return nil, err
 	}
-	var ggufs, weights []gguf.Source
+	var ggufs, weights []files.Source
 	for _, src := range sources {
 		switch name := baseName(src.Name()); {
 		case strings.HasSuffix(name, ".gguf"):
@@ -187,7 +189,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 		}
 		if !quant.Supported(t.typ) {
 			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, "+
-				"or leave this one as it is", m.name, gguf.Quote(t.name), t.typ)
+				"or leave this one as it is", m.name, quote.Text(t.name), t.typ)
 		}
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
 			again = append(again, t.name)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
@@ -26,7 +27,7 @@ func testModel(t testing.TB, name string) *gguf.File {
 	return modeltest.File(t, name)
 }
 
-func parse(t testing.TB, src gguf.Source) *gguf.File {
+func parse(t testing.TB, src files.Source) *gguf.File {
 	t.Helper()
 	f, err := gguf.Open(src)
 	if err != nil {
@@ -44,7 +45,7 @@ func checkpointOf(t testing.TB, f *gguf.File, dtype safetensors.Dtype) convertte
 	return files
 }
 
-func open(t testing.TB, sources []gguf.Source, o Options) gguf.Source {
+func open(t testing.TB, sources []files.Source, o Options) files.Source {
 	t.Helper()
 	src, err := Open(sources, o)
 	if err != nil {
@@ -53,7 +54,7 @@ func open(t testing.TB, sources []gguf.Source, o Options) gguf.Source {
 	return src
 }
 
-func readAll(t testing.TB, src gguf.Source) []byte {
+func readAll(t testing.TB, src files.Source) []byte {
 	t.Helper()
 	b := make([]byte, src.Size())
 	if n, err := src.ReadAt(b, 0); n != len(b) {
@@ -262,7 +263,7 @@ func TestRequantise(t *testing.T) {
 			}
 			from := testModel(t, c.from)
 			notes := ""
-			got := parse(t, open(t, []gguf.Source{gguf.FromBytes(from.Name(), fileBytes(t, from))},
+			got := parse(t, open(t, []files.Source{files.FromBytes(from.Name(), fileBytes(t, from))},
 				Options{Quantise: c.to, Note: func(s string) { notes += s }}))
 			if (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) {
 				t.Errorf("noted %q", notes)
@@ -300,8 +301,8 @@ func TestRequantise(t *testing.T) {
 		})
 	}
 	f := testModel(t, "tiny-f16")
-	same := gguf.FromBytes("a.gguf", fileBytes(t, f))
-	if got := open(t, []gguf.Source{same}, Options{}); got != same {
+	same := files.FromBytes("a.gguf", fileBytes(t, f))
+	if got := open(t, []files.Source{same}, Options{}); got != same {
 		t.Error("a file that stays as it is is not given as it is")
 	}
 }
@@ -316,7 +317,7 @@ func fileBytes(t testing.TB, f *gguf.File) []byte {
 }
 
 // small makes a model of one layer whose heads, rows and alignment hit the corners.
-func small(t testing.TB, dtype safetensors.Dtype) []gguf.Source {
+func small(t testing.TB, dtype safetensors.Dtype) []files.Source {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 4))
 	s := &shape{arch: "llama", dim: 96, layers: 2, ffn: 160, heads: 6, kv: 3, headDim: 10, vocab: 37}
@@ -337,12 +338,12 @@ func small(t testing.TB, dtype safetensors.Dtype) []gguf.Source {
 	if err := safetensors.Write(&b, nil, all...); err != nil {
 		t.Fatal(err)
 	}
-	return []gguf.Source{gguf.FromBytes("m/model.safetensors", b.Bytes()),
-		gguf.FromBytes("m/config.json", []byte(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+	return []files.Source{files.FromBytes("m/model.safetensors", b.Bytes()),
+		files.FromBytes("m/config.json", []byte(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
 		"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 160, "num_attention_heads": 6,
 		"num_key_value_heads": 3, "head_dim": 10, "vocab_size": 37,
 		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`)),
-		gguf.FromBytes("m/tokenizer.json", []byte(tinyTokenizer))}
+		files.FromBytes("m/tokenizer.json", []byte(tinyTokenizer))}
 }
 
 // tinyTokenizer is a tokenizer of three tokens.
@@ -365,7 +366,7 @@ func TestAnyRange(t *testing.T) {
 	if testing.Short() {
 		reads = 30
 	}
-	for name, sources := range map[string][]gguf.Source{"f16": small(t, safetensors.F16),
+	for name, sources := range map[string][]files.Source{"f16": small(t, safetensors.F16),
 		"bf16": small(t, safetensors.BF16), "f32": small(t, safetensors.F32), "parts": sourcesOf(parts, "m")} {
 		for _, to := range append([]string{""}, Types()...) {
 			t.Run(name+"-"+to, func(t *testing.T) {
@@ -442,7 +443,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	b.WriteByte('}')
 	head := append([]byte{byte(b.Len()), byte(b.Len() >> 8), 0, 0, 0, 0, 0, 0}, b.String()...)
 	weights := &endless{"m/model.safetensors", head, int64(len(head)) + int64(at)}
-	config := gguf.FromBytes("m/config.json", []byte(
+	config := files.FromBytes("m/config.json", []byte(
 		`{"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 3, "intermediate_size": 32768,
 		"num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 64,
 		"rms_norm_eps": 1e-5, "hidden_act": "silu"}`))
@@ -455,7 +456,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		return m.TotalAlloc
 	}
 	before := allocated()
-	src := open(t, []gguf.Source{weights, config, small[2]}, Options{Quantise: "q8_0"})
+	src := open(t, []files.Source{weights, config, small[2]}, Options{Quantise: "q8_0"})
 	if n := allocated() - before; n > 16<<20 {
 		t.Errorf("opening takes %d MiB", n>>20)
 	}
@@ -485,7 +486,7 @@ func TestErrorsOfInputsNameTheTensor(t *testing.T) {
 	for i := range 4 { // the last number of the last tensor becomes NaN
 		b[len(b)-1-i] = 0xff
 	}
-	src := open(t, []gguf.Source{gguf.FromBytes("m/model.safetensors", b), sources[1], sources[2]},
+	src := open(t, []files.Source{files.FromBytes("m/model.safetensors", b), sources[1], sources[2]},
 		Options{Quantise: "q8_0"})
 	if _, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || !strings.HasPrefix(err.Error(), "convert: ") ||
 		!strings.Contains(err.Error(), `"output.weight"`) ||
@@ -493,7 +494,7 @@ func TestErrorsOfInputsNameTheTensor(t *testing.T) {
 		t.Errorf("a weight that is no number: %v", err)
 	}
 	short := &endless{"m/model.safetensors", readAll(t, sources[0]), sources[0].Size()}
-	src = open(t, []gguf.Source{broken{short}, sources[1], sources[2]}, Options{Quantise: "q8_0"})
+	src = open(t, []files.Source{broken{short}, sources[1], sources[2]}, Options{Quantise: "q8_0"})
 	if n, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || int64(n) == src.Size() ||
 		!strings.Contains(err.Error(), "the disk is gone") ||
 		!strings.Contains(err.Error(), "tensor") {

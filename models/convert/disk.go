@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/files"
 )
 
 // onDisk is a file with the path that it was opened by: a base name does not tell one folder's model.gguf from
 // another's.
 type onDisk struct {
-	*gguf.Disk
+	*files.Disk
 	path string
 }
 
@@ -24,7 +24,7 @@ func (f onDisk) Name() string { return f.path }
 // OpenPaths opens a model on the local file system as [Open] does. A path names a GGUF file, any part of a split
 // one, a safetensors file or its index, or a folder that holds one of these; OpenPaths finds the files that belong
 // to them in the same folder. Several paths are the files of one model. Call close after reading the weights.
-func OpenPaths(paths []string, o Options) (src gguf.Source, close func(), err error) {
+func OpenPaths(paths []string, o Options) (src files.Source, close func(), err error) {
 	var names []string
 	seen := map[string]bool{}
 	for _, path := range paths {
@@ -39,14 +39,14 @@ func OpenPaths(paths []string, o Options) (src gguf.Source, close func(), err er
 			}
 		}
 	}
-	var sources []gguf.Source
+	var sources []files.Source
 	closeAll := func() {
 		for _, f := range sources {
 			f.(onDisk).Close()
 		}
 	}
 	for _, name := range names {
-		f, err := gguf.OpenFile(name)
+		f, err := files.Open(name)
 		if err != nil {
 			closeAll()
 			return nil, nil, err

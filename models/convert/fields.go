@@ -7,8 +7,8 @@ import (
 	"math"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
 
@@ -23,7 +23,7 @@ type fields struct {
 
 func (c *fields) fail(key, format string, args ...any) {
 	if c.err == nil {
-		c.err = fmt.Errorf("convert: %s: %s%s %s", c.name, c.within, gguf.Show(key), fmt.Sprintf(format, args...))
+		c.err = fmt.Errorf("convert: %s: %s%s %s", c.name, c.within, quote.Name(key), fmt.Sprintf(format, args...))
 	}
 }
 
@@ -39,7 +39,7 @@ func (c *fields) text(key string) string {
 	if json.Compact(&b, c.values[key]) != nil {
 		return "no JSON"
 	}
-	return gguf.Escape(b.String(), 60)
+	return quote.Escape(b.String(), 60)
 }
 
 // neutral reports whether a field is absent or says that nothing is to be done.

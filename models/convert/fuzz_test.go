@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -81,7 +82,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file, err := gguf.Open(gguf.FromBytes("m.gguf", b)) // which refuses a key that is there twice
+		file, err := gguf.Open(files.FromBytes("m.gguf", b)) // which refuses a key that is there twice
 		if err != nil || len(file.Keys()) != len(written) {
 			t.Errorf("%d fields are read as %v, %v", len(written), file, err)
 		}
@@ -124,7 +125,7 @@ func FuzzSafetensors(f *testing.F) {
 	}
 	f.Add(b.Bytes(), []byte(index))
 	f.Fuzz(func(t *testing.T, raw, index []byte) {
-		src := gguf.FromBytes("w.safetensors", raw)
+		src := files.FromBytes("w.safetensors", raw)
 		check := func(file *safetensors.File, err error) {
 			if err != nil {
 				if text := err.Error(); !strings.HasPrefix(text, "safetensors: ") || strings.Contains(text, "\n") {
@@ -147,8 +148,8 @@ func FuzzSafetensors(f *testing.F) {
 		}
 		fuzztest.Bound(t, 4*(len(raw)+len(index)), func() { // reading is a part of it
 			check(safetensors.Open(src))
-			check(safetensors.OpenSharded(gguf.FromBytes(indexName, index),
-				func(string) (gguf.Source, error) { return src, nil }))
+			check(safetensors.OpenSharded(files.FromBytes(indexName, index),
+				func(string) (files.Source, error) { return src, nil }))
 		})
 	})
 }

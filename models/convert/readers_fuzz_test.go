@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/eagle3"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
@@ -36,16 +37,16 @@ var readers = []struct {
 	}},
 	{"model.gguf", readVocabulary},
 	{"model.safetensors", func(name string, data []byte) error {
-		_, err := safetensors.Open(gguf.FromBytes(name, data))
+		_, err := safetensors.Open(files.FromBytes(name, data))
 		return err
 	}},
 	{"model.safetensors.index.json", func(name string, data []byte) error {
-		_, err := safetensors.OpenSharded(gguf.FromBytes(name, data),
-			func(string) (gguf.Source, error) { return nil, fmt.Errorf("none") })
+		_, err := safetensors.OpenSharded(files.FromBytes(name, data),
+			func(string) (files.Source, error) { return nil, fmt.Errorf("none") })
 		return err
 	}},
 	{"eagle3.json", func(name string, data []byte) error {
-		_, err := eagle3.ReadConfig(gguf.FromBytes(name, data))
+		_, err := eagle3.ReadConfig(files.FromBytes(name, data))
 		return err
 	}},
 	{"calibration.json", func(name string, data []byte) error {
@@ -55,7 +56,7 @@ var readers = []struct {
 }
 
 func readVocabulary(name string, data []byte) error {
-	f, err := gguf.Open(gguf.FromBytes(name, data))
+	f, err := gguf.Open(files.FromBytes(name, data))
 	if err == nil {
 		_, err = tokenizer.New(f)
 	}

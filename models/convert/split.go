@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
@@ -19,7 +21,7 @@ const (
 
 // part holds the fields of a part's file name.
 type part struct {
-	src           gguf.Source
+	src           files.Source
 	stem          string
 	number, count int // from 1
 }
@@ -40,7 +42,7 @@ func parsePart(name string) (p part, ok bool) {
 }
 
 // isPart reports whether the file is named as one of several.
-func isPart(src gguf.Source) bool {
+func isPart(src files.Source) bool {
 	p, ok := parsePart(src.Name())
 	return ok && p.count > 1
 }
@@ -82,7 +84,7 @@ func CheckWhole(f *gguf.File) error {
 
 // joinParts joins the parts of a split file, given in any order. Metadata comes from the first part, without the
 // keys of splitting; tensors keep the order of the parts.
-func joinParts(sources []gguf.Source) (*model, error) {
+func joinParts(sources []files.Source) (*model, error) {
 	parts, err := sortParts(sources)
 	if err != nil {
 		return nil, err
@@ -115,13 +117,13 @@ func joinParts(sources []gguf.Source) (*model, error) {
 		if a, err := f.StringOr("general.architecture", arch); err != nil || a != arch {
 			return nil, fmt.Errorf("convert: %s: general.architecture is %s, but %s in %s: the parts are of different "+
 				"models, download them again",
-				name, gguf.Quote(a), gguf.Quote(arch), parts[0].src.Name())
+				name, quote.Text(a), quote.Text(arch), parts[0].src.Name())
 		}
 		for j := range f.Tensors {
 			t := f.Tensors[j].Name
 			if first, twice := owner[t]; twice {
 				return nil, fmt.Errorf("convert: %s: tensor %s is in %s too: the parts are of different models, "+
-					"download them again", name, gguf.Quote(t), first)
+					"download them again", name, quote.Text(t), first)
 			}
 			owner[t] = name
 		}
@@ -136,7 +138,7 @@ func joinParts(sources []gguf.Source) (*model, error) {
 }
 
 // sortParts puts the parts in order by their names, and says which are missing or too many.
-func sortParts(sources []gguf.Source) ([]part, error) {
+func sortParts(sources []files.Source) ([]part, error) {
 	first, ok := parsePart(sources[0].Name())
 	var parts []part
 	for _, src := range sources {
@@ -187,7 +189,7 @@ func sortParts(sources []gguf.Source) ([]part, error) {
 }
 
 // differing names a source that is no part, or else the second.
-func differing(sources []gguf.Source) string {
+func differing(sources []files.Source) string {
 	for _, src := range sources[1:] {
 		if _, ok := parsePart(src.Name()); !ok {
 			return src.Name()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 )
@@ -24,7 +25,7 @@ func toy(t testing.TB, arch string, fill byte) *gguf.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parse(t, gguf.FromBytes("toy.gguf", b))
+	return parse(t, files.FromBytes("toy.gguf", b))
 }
 
 func partsOf(t testing.TB, f *gguf.File, n int, bare bool) converttest.Files {
@@ -66,7 +67,7 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 	a, b := toy(t, "llama", 1), toy(t, "llama", 100)
 	three, other := partsOf(t, a, 3, false), partsOf(t, b, 3, false)
 	const one, two, last = "toy-00001-of-00003.gguf", "toy-00002-of-00003.gguf", "toy-00003-of-00003.gguf"
-	with := func(change func(converttest.Files)) []gguf.Source {
+	with := func(change func(converttest.Files)) []files.Source {
 		f := converttest.Files{}
 		for name, raw := range three {
 			f[name] = raw
@@ -93,7 +94,7 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 		return raw
 	}
 	for name, c := range map[string]struct {
-		sources []gguf.Source
+		sources []files.Source
 		want    []string
 	}{
 		"one missing": {with(func(f converttest.Files) { delete(f, two) }),
@@ -105,7 +106,7 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			[]string{"d/" + one, "part 2", "part 1", "its own name"}},
 		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }),
 			[]string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
-		"too many": {[]gguf.Source{gguf.FromBytes("d/m-00001-of-99999.gguf", nil)},
+		"too many": {[]files.Source{files.FromBytes("d/m-00001-of-99999.gguf", nil)},
 			[]string{"d/m-00001-of-99999.gguf is one of 99999 parts; at most 1024 are read"}},
 		"twice given": {append(sourcesOf(three, "d"), sourcesOf(three, "d")[1]),
 			[]string{"part 2 of 3 is given twice"}},
@@ -140,16 +141,16 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 		"no beginning": {with(func(f converttest.Files) {
 			f[one] = bytes.Replace(f[one], []byte("general.architecture"), []byte("general.architectura"), 1)
 		}), []string{"d/" + one, "general.architecture"}},
-		"unrelated files": {[]gguf.Source{gguf.FromBytes("d/x.gguf", three[one]),
-			gguf.FromBytes("d/y.gguf", three[one])}, []string{"d/x.gguf", "d/y.gguf", "choose one model"}},
-		"part and file": {append(sourcesOf(three, "d"), gguf.FromBytes("d/y.gguf", three[one])),
+		"unrelated files": {[]files.Source{files.FromBytes("d/x.gguf", three[one]),
+			files.FromBytes("d/y.gguf", three[one])}, []string{"d/x.gguf", "d/y.gguf", "choose one model"}},
+		"part and file": {append(sourcesOf(three, "d"), files.FromBytes("d/y.gguf", three[one])),
 			[]string{"d/y.gguf", "choose one model"}},
-		"two stems": {append(sourcesOf(three, "d"), gguf.FromBytes("d/dog-00002-of-00003.gguf", three[two])),
+		"two stems": {append(sourcesOf(three, "d"), files.FromBytes("d/dog-00002-of-00003.gguf", three[two])),
 			[]string{"parts of different files"}},
 		"two folders": {append(sourcesOf(three, "d"), sourcesOf(three, "e")...), []string{"parts of different files"}},
-		"part 0": {append(sourcesOf(three, "d"), gguf.FromBytes("d/toy-00000-of-00003.gguf", three[two])),
+		"part 0": {append(sourcesOf(three, "d"), files.FromBytes("d/toy-00000-of-00003.gguf", three[two])),
 			[]string{"there is no part 0 of 3"}},
-		"part 4": {append(sourcesOf(three, "d"), gguf.FromBytes("d/toy-00004-of-00003.gguf", three[two])),
+		"part 4": {append(sourcesOf(three, "d"), files.FromBytes("d/toy-00004-of-00003.gguf", three[two])),
 			[]string{"there is no part 4 of 3"}},
 	} {
 		src, err := Open(c.sources, Options{})
@@ -180,16 +181,16 @@ func refused(t testing.TB, name string, err error, want ...string) {
 // TestRenamedPart: metadata identifies a part whose file name does not.
 func TestRenamedPart(t *testing.T) {
 	parts := partsOf(t, toy(t, "llama", 1), 3, false)
-	src := gguf.FromBytes("d/model.gguf", parts["toy-00002-of-00003.gguf"])
-	_, err := Open([]gguf.Source{src}, Options{Quantise: "f16"})
+	src := files.FromBytes("d/model.gguf", parts["toy-00002-of-00003.gguf"])
+	_, err := Open([]files.Source{src}, Options{Quantise: "f16"})
 	for _, err := range []error{err, CheckWhole(parse(t, src))} {
 		if err == nil {
 			t.Fatal("a part is taken for a whole file")
 		}
 		refused(t, "renamed", err, "d/model.gguf is one of 3 parts", "model-00001-of-00003.gguf")
 	}
-	for _, whole := range []gguf.Source{gguf.FromBytes("a.gguf", fileBytes(t, toy(t, "llama", 1))),
-		gguf.FromBytes("b.gguf", partsOf(t, toy(t, "llama", 1), 1, false)["toy-00001-of-00001.gguf"])} {
+	for _, whole := range []files.Source{files.FromBytes("a.gguf", fileBytes(t, toy(t, "llama", 1))),
+		files.FromBytes("b.gguf", partsOf(t, toy(t, "llama", 1), 1, false)["toy-00001-of-00001.gguf"])} {
 		if err := CheckWhole(parse(t, whole)); err != nil {
 			t.Error(err)
 		}
@@ -213,23 +214,23 @@ func TestSiblings(t *testing.T) {
 }
 
 func TestWhatIsNoModelIsRefused(t *testing.T) {
-	b := func(name, text string) gguf.Source { return gguf.FromBytes(name, []byte(text)) }
+	b := func(name, text string) files.Source { return files.FromBytes(name, []byte(text)) }
 	for name, c := range map[string]struct {
-		sources []gguf.Source
+		sources []files.Source
 		o       Options
 		want    []string
 	}{
 		"nothing": {nil, Options{}, []string{"no files"}},
-		"no such type": {[]gguf.Source{b("a.gguf", "GGUF")}, Options{Quantise: "q9"},
+		"no such type": {[]files.Source{b("a.gguf", "GGUF")}, Options{Quantise: "q9"},
 			[]string{`"q9"`, "q8_0", "q4_0"}},
-		"two kinds": {[]gguf.Source{b("a.gguf", "GGUF"), b("model.safetensors", "")}, Options{},
+		"two kinds": {[]files.Source{b("a.gguf", "GGUF"), b("model.safetensors", "")}, Options{},
 			[]string{"a.gguf", "model.safetensors", "choose one"}},
-		"settings only": {[]gguf.Source{b("m/config.json", "{}"), b("m/tokenizer.json", "{}")}, Options{},
+		"settings only": {[]files.Source{b("m/config.json", "{}"), b("m/tokenizer.json", "{}")}, Options{},
 			[]string{"m/config.json", "no weights"}},
-		"one setting": {[]gguf.Source{b("m/config.json", "{}")}, Options{}, []string{"m/config.json", "no weights"}},
-		"a web page": {[]gguf.Source{b("model", "<!doctype html>")}, Options{Quantise: "f16"},
+		"one setting": {[]files.Source{b("m/config.json", "{}")}, Options{}, []string{"m/config.json", "no weights"}},
+		"a web page": {[]files.Source{b("model", "<!doctype html>")}, Options{Quantise: "f16"},
 			[]string{"web page"}},
-		"a damaged file": {[]gguf.Source{b("a.gguf", "GGUF")}, Options{Quantise: "f16"}, []string{"a.gguf"}},
+		"a damaged file": {[]files.Source{b("a.gguf", "GGUF")}, Options{Quantise: "f16"}, []string{"a.gguf"}},
 	} {
 		_, err := Open(c.sources, c.o)
 		if err == nil {
@@ -244,7 +245,7 @@ func TestWhatIsNoModelIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := []gguf.Source{gguf.FromBytes("a.gguf", raw)}
+	src := []files.Source{files.FromBytes("a.gguf", raw)}
 	open(t, src, Options{})
 	if _, err := Open(src, Options{Quantise: "q8_0"}); err == nil {
 		t.Error("IQ2_S is decoded")

@@ -7,6 +7,8 @@ import (
 	"sort"
 	"sync"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 )
@@ -23,7 +25,7 @@ type virtual struct {
 	pieces []piece // in the order of their data
 }
 
-var _ gguf.Source = (*virtual)(nil)
+var _ files.Source = (*virtual)(nil)
 
 type piece struct {
 	tensor   string
@@ -32,7 +34,7 @@ type piece struct {
 }
 
 // source lays the file out.
-func (m *model) source() (gguf.Source, error) {
+func (m *model) source() (files.Source, error) {
 	tensors := make([]gguf.WriteTensor, len(m.tensors))
 	for i, t := range m.tensors {
 		tensors[i] = gguf.WriteTensor{Name: t.name, Dims: t.dims, Type: t.typ}
@@ -78,7 +80,7 @@ func (v *virtual) ReadAt(p []byte, off int64) (int, error) {
 			if t := &v.pieces[i]; at < t.at+t.size {
 				rest = rest[:min(int64(len(rest)), t.at+t.size-at)]
 				if err := t.data(rest, at-t.at); err != nil {
-					return done, fmt.Errorf("convert: tensor %s: %w", gguf.Quote(t.tensor), err)
+					return done, fmt.Errorf("convert: tensor %s: %w", quote.Text(t.tensor), err)
 				}
 				done += len(rest)
 				continue

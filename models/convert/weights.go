@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
@@ -90,7 +91,7 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 		typ, ok := storedTypes[t.Dtype]
 		if !ok {
 			return fmt.Errorf("convert: %s: tensor %s is %s: F32, F16 and BF16 can be converted", f.Name(),
-				gguf.Quote(w.from), t.Dtype)
+				quote.Text(w.from), t.Dtype)
 		}
 		dims := make([]uint64, len(w.shape))
 		for i, n := range w.shape {
@@ -109,7 +110,7 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !used[name] && !s.derived(name) {
 			return fmt.Errorf("convert: %s: tensor %s has no place in a model of type %s with %d layers: "+
-				"it cannot be run", f.Name(), gguf.Quote(name), s.family, s.layers)
+				"it cannot be run", f.Name(), quote.Text(name), s.family, s.layers)
 		}
 	}
 	return nil

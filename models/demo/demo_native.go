@@ -5,7 +5,7 @@ package demo
 import (
 	_ "embed"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/files"
 )
 
 //go:embed target-q8_0.gguf
@@ -21,13 +21,13 @@ var head []byte
 var headConfig []byte
 
 // Target is the model whose text is produced: 7.3 million parameters, Q8_0.
-func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
+func Target() files.Source { return files.FromBytes(TargetName, target) }
 
 // Draft is the model that proposes: 0.6 million parameters, Q8_0, with the target's vocabulary.
-func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
+func Draft() files.Source { return files.FromBytes(DraftName, draft) }
 
 // Head is the target's EAGLE-3 head, which proposes from the target's own features, and its
 // configuration: 2.2 million parameters, F16.
-func Head() (weights, config gguf.Source) {
-	return gguf.FromBytes(HeadName, head), gguf.FromBytes(ConfigName, headConfig)
+func Head() (weights, config files.Source) {
+	return files.FromBytes(HeadName, head), files.FromBytes(ConfigName, headConfig)
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
@@ -15,7 +16,7 @@ import (
 
 const vocabulary = 4096 // tokens of both models
 
-func open(t *testing.T, src gguf.Source) *gguf.File {
+func open(t *testing.T, src files.Source) *gguf.File {
 	t.Helper()
 	f, err := gguf.Open(src)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestPairFitsTheRepository(t *testing.T) {
 
 func TestPairSharesItsVocabulary(t *testing.T) {
 	var pair [2]*tokenizer.Tokenizer
-	for i, src := range []gguf.Source{Target(), Draft()} {
+	for i, src := range []files.Source{Target(), Draft()} {
 		f := open(t, src)
 		tok, err := tokenizer.New(f)
 		if err != nil {

@@ -15,8 +15,9 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
 
@@ -73,17 +74,17 @@ var known = map[string]bool{"hidden_size": true, "target_hidden_size": true, "in
 var fullAttention = []string{"full_attention"} // layer_types of one layer without a window
 
 // ReadConfig reads a head's config.json.
-func ReadConfig(src safetensors.Source) (*Config, error) {
+func ReadConfig(src files.Source) (*Config, error) {
 	c := &Config{Name: src.Name()}
 	fail := func(field, format string, args ...any) (*Config, error) {
 		const most = 400 // bytes: it quotes the file, whose values may be of any length
-		return nil, fmt.Errorf("eagle3: %s: %s %s", c.Name, field, gguf.Escape(fmt.Sprintf(format, args...), most))
+		return nil, fmt.Errorf("eagle3: %s: %s %s", c.Name, field, quote.Escape(fmt.Sprintf(format, args...), most))
 	}
 	if src.Size() < 2 || src.Size() > maxConfig {
 		return nil, fmt.Errorf("eagle3: %s: %d bytes; a config.json has 2 to %d", c.Name, src.Size(), maxConfig)
 	}
 	raw := make([]byte, src.Size())
-	if err := gguf.ReadFull(src, raw, 0); err != nil {
+	if err := files.ReadFull(src, raw, 0); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: %w", c.Name, err)
 	}
 	var j struct {
@@ -108,18 +109,18 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 		} `json:"eagle_config"`
 	}
 	if err := safetensors.DecodeConfig(raw, &j); err != nil {
-		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
+		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, quote.Error(err))
 	}
 	var all map[string]json.RawMessage
 	if err := safetensors.DecodeConfig(raw, &all); err != nil {
-		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
+		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, quote.Error(err))
 	}
 	var kinds []string
 	if strictjson.DecodeForeign(all["layer_types"], &kinds) == nil && slices.Equal(kinds, fullAttention) {
 		delete(all, "layer_types")
 	}
 	if field := safetensors.UnknownField(all, func(name string) bool { return known[name] }); field != "" {
-		return fail(gguf.Show(field), "is %.200s: the field is not known, and ignoring it might change the drafts; "+
+		return fail(quote.Name(field), "is %.200s: the field is not known, and ignoring it might change the drafts; "+
 			"take it out if it does not", all[field])
 	}
 	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) &&
@@ -206,14 +207,14 @@ func (c *Config) scale(raw json.RawMessage) error {
 		Before float64 `json:"original_max_position_embeddings"`
 	}
 	if err := strictjson.DecodeForeign(raw, &s); err != nil {
-		return fmt.Errorf("eagle3: %s: rope_scaling: %w", c.Name, gguf.OneLine(err))
+		return fmt.Errorf("eagle3: %s: rope_scaling: %w", c.Name, quote.Error(err))
 	}
 	s.Type = cmp.Or(s.Type, s.Old)
 	switch {
 	case s.Type == "default":
 	case s.Type != "linear" && s.Type != "llama3":
 		return fmt.Errorf("eagle3: %s: rope_scaling.rope_type is %s; default, linear and llama3 can be run",
-			c.Name, gguf.Quote(s.Type))
+			c.Name, quote.Text(s.Type))
 	case !(s.Factor >= 1 && s.Factor < 1e4):
 		return fmt.Errorf("eagle3: %s: rope_scaling.factor is %v; want 1 or more", c.Name, s.Factor)
 	case s.Type == "linear":
@@ -279,7 +280,7 @@ func (c *Config) Shapes() map[string][]uint64 {
 
 // Open reads a head's configuration and its file's header, and checks that every tensor is
 // there and of the right shape. The weights themselves stay in the file.
-func Open(src, config safetensors.Source) (*Weights, error) {
+func Open(src, config files.Source) (*Weights, error) {
 	c, err := ReadConfig(config)
 	if err != nil {
 		return nil, err
@@ -302,14 +303,14 @@ func Open(src, config safetensors.Source) (*Weights, error) {
 		case safetensors.F32, safetensors.F16, safetensors.BF16:
 		default:
 			return nil, fmt.Errorf("eagle3: %s: tensor %s is %s; F32, F16 and BF16 can be run", f.Name(),
-				gguf.Show(name), t.Dtype)
+				quote.Name(name), t.Dtype)
 		}
 	}
 	for i := range f.Tensors {
 		name := f.Tensors[i].Name
 		if _, ok := shapes[name]; !ok && name != DraftToTarget && name != TargetToDraft &&
 			!strings.HasSuffix(name, ".rotary_emb.inv_freq") {
-			return nil, fmt.Errorf("eagle3: %s: tensor %s has no place in an EAGLE-3 head", f.Name(), gguf.Show(name))
+			return nil, fmt.Errorf("eagle3: %s: tensor %s has no place in an EAGLE-3 head", f.Name(), quote.Name(name))
 		}
 	}
 	if !w.Embedding && c.Hidden != c.TargetHidden {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/fuzztest"
-	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
 
@@ -22,7 +22,7 @@ const published = `{
   "transformers_version": "4.46.2", "use_cache": true, "vocab_size": 12, "draft_vocab_size": 5
 }`
 
-func config(text string) safetensors.Source { return gguf.FromBytes("config.json", []byte(text)) }
+func config(text string) files.Source { return files.FromBytes("config.json", []byte(text)) }
 
 // set is published with one field changed, or with "" for value, without it.
 func set(field, value string) string {
@@ -184,7 +184,7 @@ func open(t *testing.T, text string, all []safetensors.Tensor) (*Weights, error)
 	if err := safetensors.Write(&b, nil, all...); err != nil {
 		t.Fatal(err)
 	}
-	return Open(gguf.FromBytes("head.safetensors", b.Bytes()), config(text))
+	return Open(files.FromBytes("head.safetensors", b.Bytes()), config(text))
 }
 
 func TestOpen(t *testing.T) {
@@ -263,7 +263,7 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzztest.Bound(t, len(text), func() {
-			c, err := ReadConfig(gguf.FromBytes("config.json", text))
+			c, err := ReadConfig(files.FromBytes("config.json", text))
 			if err != nil {
 				fuzztest.Refusal(t, err, "eagle3: config.json: ")
 				return

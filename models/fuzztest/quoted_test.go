@@ -133,16 +133,16 @@ func literal(e ast.Expr) (string, bool) {
 }
 
 // TestForeignTextIsQuoted reads the packages that read files, requests and servers. An error or a line for people
-// shows a text of theirs by gguf.Quote, Show or Escape, or by %q with a length: a key of a file may be of 64 KiB and
+// shows a text of theirs by quote.Text, Name or Escape, or by %q with a length: a key of a file may be of 64 KiB and
 // steer a terminal.
 func TestForeignTextIsQuoted(t *testing.T) {
 	t.Attr("attack", "source code that shows a text of a file, a request or a server as it is")
-	t.Attr("bound", "found: such texts are quoted or escaped, by gguf.Quote, Show or Escape, or by %q with a length")
+	t.Attr("bound", "found: such texts are quoted or escaped, by quote.Text, Name or Escape, or by %q with a length")
 	set := token.NewFileSet()
 	bad := `package p
 func f() { fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), key, &v, want) }
 func g() { c.fail(key, "the tensor %" + "v", t.Name); fmt.Errorf("%d%% %s", n, names[i]) }
-func h() { fmt.Errorf("%s", Quote(key)) }`
+func h() { fmt.Errorf("%s", quote.Text(key)) }`
 	file, err := parser.ParseFile(set, "bad.go", bad, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func h() { fmt.Errorf("%s", Quote(key)) }`
 		t.Errorf("the check finds %q", got)
 	}
 	root, read := filepath.Join("..", ".."), 0
-	for _, dir := range []string{".", "models", "bench", "fit", "cmd", "wasm"} {
+	for _, dir := range []string{".", "internal", "models", "bench", "fit", "cmd", "wasm"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, e os.DirEntry, err error) error {
 			if err != nil || e.IsDir() && path != filepath.Join(root, dir) && (dir == "." || e.Name() == "testdata") {
 				return cmpSkip(err)

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"unsafe"
+
+	"foretoken/internal/files"
 )
 
 // The first reads are small and later ones larger: a header without a tokenizer is a few kilobytes, one with a large
@@ -13,10 +15,10 @@ const (
 	largeRead = 1 << 20
 )
 
-// cursor reads a Source forwards. It never reads past the end and never allocates for a length that the rest of the
+// cursor reads a source forwards. It never reads past the end and never allocates for a length that the rest of the
 // file could not hold. After the first error every read gives zero values; err keeps the reason.
 type cursor struct {
-	src   Source
+	src   files.Source
 	size  uint64
 	pos   uint64 // of the next byte to hand out
 	buf   []byte // bytes from pos on
@@ -61,7 +63,7 @@ func (c *cursor) peek(n int) []byte {
 }
 
 func (c *cursor) fill(p []byte, off uint64) bool {
-	if err := ReadFull(c.src, p, int64(off)); err != nil {
+	if err := files.ReadFull(c.src, p, int64(off)); err != nil {
 		c.fail("%w", err)
 		return false
 	}

@@ -1,7 +1,7 @@
 // Package gguf reads and writes GGUF files, versions 2 and 3, little-endian: one file that holds a model's
 // configuration, tokenizer and weights. The format is described in ggml's docs/gguf.md.
 //
-// A file is read over a [Source] by ranges, so that opening a model of many gigabytes over a network fetches its
+// A file is read over a [files.Source] by ranges, so that opening a model of many gigabytes over a network fetches its
 // header only. A file may come from anywhere, so every length and count in it is checked against the size of the
 // file before memory is allocated for it: opening a file never takes more than its own size and a few megabytes of
 // memory. Errors are one line, start with "gguf:" and name the file, the field and the reason.
@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 )
 
 // Bounds far above any published file. They keep the memory of Go's own
@@ -47,12 +50,12 @@ func (t *TensorInfo) Elements() uint64 {
 	return n
 }
 
-// File is an opened GGUF file. It is safe for concurrent use if its Source is.
+// File is an opened GGUF file. It is safe for concurrent use if its source is.
 type File struct {
 	Version   uint32
 	Tensors   []TensorInfo // in the file's order
 	DataStart int64        // where tensor data begins
-	src       Source
+	src       files.Source
 	order     []string // metadata keys in the file's order
 	values    map[string]value
 	byName    map[string]int // index into Tensors
@@ -65,7 +68,7 @@ func (f *File) Name() string { return f.src.Name() }
 func (f *File) Size() int64 { return f.src.Size() }
 
 // Open reads the header, the metadata and the list of tensors, but no tensor.
-func Open(src Source) (*File, error) {
+func Open(src files.Source) (*File, error) {
 	if src.Size() < 0 {
 		return nil, fmt.Errorf("gguf: %s: the size is unknown", src.Name())
 	}
@@ -176,10 +179,10 @@ func readName[T any](c *cursor, what, prefix string, limit uint64, known map[str
 		return "", false
 	}
 	if name == "" || !utf8.ValidString(name) {
-		c.fail("the %s %s is empty or not UTF-8", what, Quote(name))
+		c.fail("the %s %s is empty or not UTF-8", what, quote.Text(name))
 		return "", false
 	}
-	c.field = prefix + Quote(name)
+	c.field = prefix + quote.Text(name)
 	if _, dup := known[name]; dup {
 		c.fail("the %s occurs twice", what)
 	}
@@ -260,7 +263,7 @@ func (f *File) place(c *cursor, align uint64) {
 		t := &f.Tensors[i]
 		t.Offset += f.DataStart
 		if t.Offset+t.Size > int64(c.size) {
-			c.field = "tensor " + Quote(t.Name)
+			c.field = "tensor " + quote.Text(t.Name)
 			c.fail("ends at byte %d of a file of %d: it is truncated, download it again", t.Offset+t.Size, c.size)
 			return
 		}
@@ -269,8 +272,8 @@ func (f *File) place(c *cursor, align uint64) {
 	for i := 1; i < len(byOffset); i++ {
 		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
 		if a.Offset+a.Size > b.Offset {
-			c.field = "tensor " + Quote(b.Name)
-			c.fail("its data lies over that of tensor %s: the file is damaged", Quote(a.Name))
+			c.field = "tensor " + quote.Text(b.Name)
+			c.fail("its data lies over that of tensor %s: the file is damaged", quote.Text(a.Name))
 			return
 		}
 	}
@@ -281,7 +284,7 @@ func (f *File) Tensor(name string) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
 		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture",
-			f.Name(), Quote(name))
+			f.Name(), quote.Text(name))
 	}
 	return &f.Tensors[i], nil
 }
@@ -292,11 +295,11 @@ func (f *File) HasTensor(name string) bool { _, ok := f.byName[name]; return ok 
 // ReadTensor fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), Quote(t.Name), off,
+		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), quote.Text(t.Name), off,
 			off+int64(len(dst)), t.Size)
 	}
-	if err := ReadFull(f.src, dst, t.Offset+off); err != nil {
-		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), Quote(t.Name), err)
+	if err := files.ReadFull(f.src, dst, t.Offset+off); err != nil {
+		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), quote.Text(t.Name), err)
 	}
 	return nil
 }

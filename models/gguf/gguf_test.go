@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"foretoken/internal/files"
 )
 
 // sample is a small file with every kind of value and several tensors.
@@ -38,7 +38,7 @@ func sample(t testing.TB) []byte {
 
 func mustOpen(t testing.TB, b []byte) *File {
 	t.Helper()
-	f, err := Open(FromBytes("x.gguf", b))
+	f, err := Open(files.FromBytes("x.gguf", b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,29 +231,9 @@ func TestAlignment(t *testing.T) {
 	}
 }
 
-func TestOpenFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.gguf")
-	if err := os.WriteFile(path, sample(t), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	d, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if f, err := Open(d); err != nil || f.Name() != "x.gguf" || f.Size() != d.Size() {
-		t.Error(err)
-	}
-	for _, bad := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
-		if _, err := OpenFile(bad); err == nil || !strings.HasPrefix(err.Error(), "gguf: ") {
-			t.Errorf("%s: %v", bad, err)
-		}
-	}
-}
-
 // counting is a source that counts what is read of it.
 type counting struct {
-	Source
+	files.Source
 	reads int
 	bytes int64
 }
@@ -275,7 +255,7 @@ func TestOpenReadsTheHeaderOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := &counting{Source: FromBytes("x.gguf", b)}
+	src := &counting{Source: files.FromBytes("x.gguf", b)}
 	f, err := Open(src)
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +273,7 @@ func TestOpenReadsTheHeaderOnly(t *testing.T) {
 
 // failing is a source of which a part cannot be read.
 type failing struct {
-	Source
+	files.Source
 	from int64
 	err  error
 }
@@ -310,13 +290,13 @@ func (s failing) ReadAt(p []byte, off int64) (int, error) {
 func TestFailingSources(t *testing.T) {
 	b := sample(t)
 	offline := errors.New("the connection was lost")
-	_, err := Open(failing{FromBytes("x.gguf", b), 100, offline})
+	_, err := Open(failing{files.FromBytes("x.gguf", b), 100, offline})
 	if !errors.Is(err, offline) {
 		t.Errorf("%v does not wrap the source's error", err)
 	}
 	oneLine(t, err, "connection")
 	// A source that stops without an error must not loop for ever.
-	_, err = Open(failing{FromBytes("x.gguf", b), 100, nil})
+	_, err = Open(failing{files.FromBytes("x.gguf", b), 100, nil})
 	oneLine(t, err, "gave none")
 	f := mustOpen(t, b)
 	f.src = failing{f.src, f.DataStart + 10, offline}

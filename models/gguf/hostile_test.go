@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/fuzztest"
 )
 
@@ -114,7 +115,7 @@ func hostile() map[string]struct {
 func TestHostileFiles(t *testing.T) {
 	for name, c := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			_, err := Open(FromBytes("x.gguf", c.file))
+			_, err := Open(files.FromBytes("x.gguf", c.file))
 			oneLine(t, err, c.want)
 		})
 	}
@@ -125,7 +126,7 @@ func TestEveryTruncationIsAnError(t *testing.T) {
 	f := mustOpen(t, b)
 	last := f.Tensors[2].Offset + f.Tensors[2].Size
 	for n := range last {
-		_, err := Open(FromBytes("x.gguf", b[:n]))
+		_, err := Open(files.FromBytes("x.gguf", b[:n]))
 		if err == nil {
 			t.Fatalf("a file cut off at byte %d of %d opens", n, len(b))
 		}
@@ -134,7 +135,7 @@ func TestEveryTruncationIsAnError(t *testing.T) {
 			t.Errorf("cut off at %d: %v", n, err)
 		}
 	}
-	if _, err := Open(FromBytes("x.gguf", b[:last])); err != nil {
+	if _, err := Open(files.FromBytes("x.gguf", b[:last])); err != nil {
 		t.Errorf("without the last padding: %v", err)
 	}
 }
@@ -180,7 +181,7 @@ func TestMemoryStaysNearTheFileSize(t *testing.T) {
 	}
 	file := b.pad(maxTensors*32 + 32)
 	before := fuzztest.Allocated()
-	if _, err := Open(FromBytes("x.gguf", file)); err != nil {
+	if _, err := Open(files.FromBytes("x.gguf", file)); err != nil {
 		t.Error(err)
 	}
 	if used := fuzztest.Allocated() - before; used > uint64(len(file))+fuzztest.Overhead {
@@ -202,7 +203,7 @@ func FuzzOpen(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var file *File
 		var err error
-		fuzztest.Bound(t, len(b), func() { file, err = Open(FromBytes("x.gguf", b)) })
+		fuzztest.Bound(t, len(b), func() { file, err = Open(files.FromBytes("x.gguf", b)) })
 		if err != nil {
 			oneLine(t, err)
 			return

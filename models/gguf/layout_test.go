@@ -3,6 +3,8 @@ package gguf
 import (
 	"bytes"
 	"testing"
+
+	"foretoken/internal/files"
 )
 
 // TestLayoutIsThatOfWrite: what Layout says is where Write puts things.
@@ -58,7 +60,7 @@ func TestMetadataIsWrittenAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(FromBytes("a", first))
+	f, err := Open(files.FromBytes("a", first))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func TestMetadataIsWrittenAsItWas(t *testing.T) {
 	}
 	at := bytes.Index(wide, []byte("alignment")) + len("alignment")
 	wide[at] = byte(kindI32) // a type that readers take and Write does not
-	if f, err = Open(FromBytes("b", wide)); err != nil {
+	if f, err = Open(files.FromBytes("b", wide)); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := Bytes(f.Metadata(), nil); err != nil || len(again)%64 != 0 {

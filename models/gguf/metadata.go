@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"unicode"
+
+	"foretoken/internal/quote"
 )
 
 // Has reports whether the metadata has the key.
@@ -24,7 +26,7 @@ func (f *File) Describe(key string) string {
 	case v.array:
 		return fmt.Sprintf("%d × %s", v.count, v.kind)
 	case v.kind == kindString:
-		return Quote(v.text)
+		return quote.Text(v.text)
 	case v.kind == kindBool:
 		return fmt.Sprint(v.parts[0][0] != 0)
 	}
@@ -55,14 +57,14 @@ func get[T any](f *File, key, want string, array bool, decode func(v *value) (T,
 	v, ok := f.values[key]
 	if !ok {
 		return x, fmt.Errorf("gguf: %s: %s is missing, want %s: the file is incomplete or of another kind",
-			f.Name(), Show(key), want)
+			f.Name(), quote.Name(key), want)
 	}
 	if v.array == array {
 		if x, ok := decode(&v); ok {
 			return x, nil
 		}
 	}
-	return x, fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), Show(key), &v, want)
+	return x, fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), quote.Name(key), &v, want)
 }
 
 // Uint32 reads a count or an id. Any integer type that holds the value will do, because converters differ; a
@@ -76,7 +78,7 @@ func (f *File) Uint32(key string) (uint32, error) {
 		return n, ok
 	})
 	if err == nil && !fits {
-		return 0, fmt.Errorf("gguf: %s: %s is %s, which does not fit in %s", f.Name(), Show(key), f.Describe(key),
+		return 0, fmt.Errorf("gguf: %s: %s is %s, which does not fit in %s", f.Name(), quote.Name(key), f.Describe(key),
 			want)
 	}
 	return uint32(n), err
@@ -87,7 +89,7 @@ func (f *File) Float32(key string) (float32, error) {
 	const want = "float32"
 	x, err := get(f, key, want, false, func(v *value) (float64, bool) { return v.float(0) })
 	if y := float64(float32(x)); err == nil && (math.IsNaN(y) || math.IsInf(y, 0)) {
-		return 0, fmt.Errorf("gguf: %s: %s is %v, want a finite %s", f.Name(), Show(key), x, want)
+		return 0, fmt.Errorf("gguf: %s: %s is %v, want a finite %s", f.Name(), quote.Name(key), x, want)
 	}
 	return float32(x), err
 }
@@ -146,7 +148,7 @@ func (f *File) Int32s(key string) ([]int32, error) {
 		return out, v.kind != kindString
 	})
 	if err == nil && odd >= 0 {
-		return nil, fmt.Errorf("gguf: %s: element %d of %s does not fit in int32", f.Name(), odd, Show(key))
+		return nil, fmt.Errorf("gguf: %s: element %d of %s does not fit in int32", f.Name(), odd, quote.Name(key))
 	}
 	return out, err
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+
+	"foretoken/internal/quote"
 )
 
 // KV is one metadata entry to write. Value is a bool, string, int8 to int64, uint8 to uint64, float32, float64, a
@@ -32,7 +34,7 @@ func Bytes(kv []KV, tensors []WriteTensor) ([]byte, error) {
 	for _, t := range tensors {
 		size, _ := tensorBytes(t.Type, t.Dims)
 		if uint64(len(t.Data)) != size {
-			return nil, fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", Quote(t.Name), size)
+			return nil, fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", quote.Text(t.Name), size)
 		}
 		out = append(append(out, t.Data...), make([]byte, padding(size, align))...)
 	}
@@ -69,7 +71,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 	seen := map[string]bool{}
 	for _, e := range kv {
 		if e.Key == "" || len(e.Key) > maxKeyBytes || seen[e.Key] {
-			return nil, nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", Quote(e.Key))
+			return nil, nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", quote.Text(e.Key))
 		}
 		seen[e.Key] = true
 		if e.Key == "general.alignment" {
@@ -83,7 +85,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 		b = appendString(b, e.Key)
 		var err error
 		if b, err = appendValue(b, e.Value); err != nil {
-			return nil, nil, 0, fmt.Errorf("%s: %w", Quote(e.Key), err)
+			return nil, nil, 0, fmt.Errorf("%s: %w", quote.Text(e.Key), err)
 		}
 	}
 	names, off, starts := map[string]bool{}, uint64(0), make([]uint64, 0, len(tensors))
@@ -96,7 +98,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 			err = fmt.Errorf("the file becomes too large")
 		}
 		if err != nil {
-			return nil, nil, 0, fmt.Errorf("tensor %s: %w", Quote(t.Name), err)
+			return nil, nil, 0, fmt.Errorf("tensor %s: %w", quote.Text(t.Name), err)
 		}
 		names[t.Name] = true
 		b = appendString(b, t.Name)

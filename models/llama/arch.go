@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 )
 
@@ -90,17 +91,17 @@ func checkFields(f *gguf.File, arch string) error {
 		}
 		if knownFields[field] {
 			if f.IsArray(key) && !perLayer[field] {
-				return fmt.Errorf("llama: %s: %s is %s; want one value", f.Name(), gguf.Show(key), f.Describe(key))
+				return fmt.Errorf("llama: %s: %s is %s; want one value", f.Name(), quote.Name(key), f.Describe(key))
 			}
 			continue
 		}
 		allowed, ok := neutralFields[field]
 		if !ok {
 			return fmt.Errorf("llama: %s: %s is %s; the field is unknown for %s models, "+
-				"and ignoring it might change the output", f.Name(), gguf.Show(key), f.Describe(key), arch)
+				"and ignoring it might change the output", f.Name(), quote.Name(key), f.Describe(key), arch)
 		}
 		if v, ok := scalar(f, key); !ok || !slices.Contains(allowed, v) { // bound: 2 values
-			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), gguf.Show(key),
+			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), quote.Name(key),
 				f.Describe(key), allowed[0])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -22,7 +23,7 @@ func BenchmarkKernels(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes("target-q8_0.gguf", raw))
+	f, err := gguf.Open(files.FromBytes("target-q8_0.gguf", raw))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels"
@@ -31,7 +32,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes("target", data))
+	f, err := gguf.Open(files.FromBytes("target", data))
 	if err != nil {
 		t.Fatal(err)
 	}

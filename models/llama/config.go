@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/webgpu/kernels"
 )
@@ -46,7 +47,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	}
 	family, ok := families[arch]
 	if !ok {
-		return nil, fmt.Errorf("llama: %s: general.architecture is %s; supported: %s", f.Name(), gguf.Quote(arch),
+		return nil, fmt.Errorf("llama: %s: general.architecture is %s; supported: %s", f.Name(), quote.Text(arch),
 			familyNames())
 	}
 	if err := checkFields(f, arch); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
@@ -24,7 +25,7 @@ import (
 // randomHead returns a head for a target with normal weights, which drafts a different tree at every position. Its
 // draft vocabulary is every second id of the target's and a few more.
 func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool,
-	change func(config map[string]any)) (src, config safetensors.Source) {
+	change func(config map[string]any)) (src, config files.Source) {
 	t.Helper()
 	hidden := c.Dim
 	if embedding {
@@ -41,7 +42,7 @@ func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool
 	for k, v := range j {
 		fields = append(fields, fmt.Sprintf("%q:%v", k, v))
 	}
-	config = gguf.FromBytes("config.json", []byte("{"+strings.Join(fields, ",")+"}"))
+	config = files.FromBytes("config.json", []byte("{"+strings.Join(fields, ",")+"}"))
 	parsed, err := eagle3.ReadConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool
 	if err := safetensors.Write(&b, nil, tensors...); err != nil {
 		t.Fatal(err)
 	}
-	return gguf.FromBytes("head.safetensors", b.Bytes()), config
+	return files.FromBytes("head.safetensors", b.Bytes()), config
 }
 
 // headed loads a small target and a random head for it.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/llama/tune"
 	"foretoken/webgpu"
@@ -174,7 +175,7 @@ func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !l.used[name] {
 			return fmt.Errorf("llama: %s: tensor %s is unknown in a %s model; ignoring it would change the output",
-				f.Name(), gguf.Show(name), m.cfg.Architecture)
+				f.Name(), quote.Name(name), m.cfg.Architecture)
 		}
 	}
 	return m.allocate()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/webgpu"
@@ -75,7 +76,7 @@ func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
 	s, ok := blockLayouts[t.Type]
 	if !ok {
 		return 0, fmt.Errorf("llama: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(),
-			gguf.Show(t.Name), t.Type, quant.Names)
+			quote.Name(t.Name), t.Type, quant.Names)
 	}
 	return s.format, nil
 }

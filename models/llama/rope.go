@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 )
 
@@ -133,7 +134,7 @@ func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 		s.attention, s.logMultiplier = number("attn_factor", 1, 1e-6, 1e6), number("yarn_log_multiplier", 0, 0, 1e6)
 	default:
 		err = fmt.Errorf("llama: %s: %stype is %s; supported: none, linear, llama3, yarn", f.Name(), prefix,
-			gguf.Quote(s.kind))
+			quote.Text(s.kind))
 	}
 	if s.kind != "yarn" {
 		// attn_factor is defined only for YaRN and would change the result.

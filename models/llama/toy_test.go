@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -99,7 +100,7 @@ func newToy(change func(*toy)) *toy {
 // file returns the model as GGUF, without the fields of the given keys.
 func (t *toy) file(test *testing.T, without ...string) *gguf.File {
 	test.Helper()
-	f, err := gguf.Open(gguf.FromBytes("toy.gguf", t.bytes(test, without...)))
+	f, err := gguf.Open(files.FromBytes("toy.gguf", t.bytes(test, without...)))
 	if err != nil {
 		test.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package llama
 import (
 	"fmt"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -15,7 +16,7 @@ func checkVector(f *gguf.File, name string, n int) (*gguf.TensorInfo, error) {
 		return nil, err
 	}
 	if len(t.Dims) != 1 || t.Dims[0] != uint64(n) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), gguf.Show(name), t.Dims,
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), quote.Name(name), t.Dims,
 			n)
 	}
 	return t, nil

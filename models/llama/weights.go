@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/webgpu"
@@ -61,7 +62,7 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 		if cols%format.Block() != 0 {
 			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",
-				l.file.Name(), gguf.Show(names[i]), cols, format, format.Block())
+				l.file.Name(), quote.Name(names[i]), cols, format, format.Block())
 		}
 		group, total := []*gguf.TensorInfo{first}, rows[i]
 		j := i + 1
@@ -95,7 +96,7 @@ func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
 	}
 	l.used[name] = true
 	if len(t.Dims) != 2 || t.Dims[0] != uint64(cols) || t.Dims[1] != uint64(rows) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), gguf.Show(name),
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), quote.Name(name),
 			t.Dims, cols, rows)
 	}
 	return t, nil
@@ -124,7 +125,7 @@ func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*
 	most := m.maxBinding() / rowBytes
 	if most < 1 {
 		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
-			m.file, gguf.Show(name), rowBytes)
+			m.file, quote.Name(name), rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
@@ -203,7 +204,7 @@ func checkFinite(file string, t *gguf.TensorInfo, raw []byte, first int) error {
 
 func damaged(file, name string, err error) error {
 	return fmt.Errorf("llama: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
-		gguf.Show(name), err)
+		quote.Name(name), err)
 }
 
 // readVector reads a one-dimensional tensor of n elements as floats.
@@ -214,7 +215,7 @@ func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 	}
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
 		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", f.Name(),
-			gguf.Show(name), t.Type)
+			quote.Name(name), t.Type)
 	}
 	raw, out := make([]byte, t.Size), make([]float32, n)
 	if err := f.ReadTensor(t, raw, 0); err != nil {

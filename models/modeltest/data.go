@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 )
 
@@ -76,7 +77,7 @@ func File(t testing.TB, name string) *gguf.File {
 	t.Helper()
 	src, ok := Source(name)
 	if !ok {
-		src = gguf.FromBytes(name+".gguf", generated(t, name+".gguf"))
+		src = files.FromBytes(name+".gguf", generated(t, name+".gguf"))
 	}
 	f, err := gguf.Open(src)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 
@@ -88,7 +89,7 @@ var (
 // Source makes a model by name: tiny, noisy, uneven, llama, mistral3, qwen2 or qwen3, a hyphen and the type of its
 // matrices. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
 // other types are random bits.
-func Source(name string) (src gguf.Source, ok bool) {
+func Source(name string) (src files.Source, ok bool) {
 	shapeName, typeName, _ := strings.Cut(name, "-")
 	s, known := shapes[shapeName]
 	store, stored := storages[typeName]
@@ -105,7 +106,7 @@ func Source(name string) (src gguf.Source, ok bool) {
 		}
 		made[name] = file
 	}
-	return gguf.FromBytes(name+".gguf", made[name]), true
+	return files.FromBytes(name+".gguf", made[name]), true
 }
 
 type builder struct {

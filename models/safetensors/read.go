@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 )
@@ -17,14 +19,14 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
 		return nil, fmt.Errorf("safetensors: %s: tensor %s is missing: the file is incomplete or of another "+
-			"architecture", f.name, gguf.Quote(name))
+			"architecture", f.name, quote.Text(name))
 	}
 	t := &f.Tensors[i]
 	if shape == nil {
 		return t, nil
 	}
 	if !slices.Equal(shape, t.Shape) {
-		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, gguf.Quote(name),
+		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, quote.Text(name),
 			t.Shape, shape)
 	}
 	return t, nil
@@ -33,20 +35,20 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 // Read fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) Read(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, gguf.Quote(t.Name), off,
+		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, quote.Text(t.Name), off,
 			off+int64(len(dst)), t.Size)
 	}
 	if len(dst) == 0 {
 		return nil
 	}
-	if err := gguf.ReadFull(t.src, dst, t.Offset+off); err != nil {
-		return fmt.Errorf("safetensors: %s: tensor %s: %w", t.src.Name(), gguf.Quote(t.Name), err)
+	if err := files.ReadFull(t.src, dst, t.Offset+off); err != nil {
+		return fmt.Errorf("safetensors: %s: tensor %s: %w", t.src.Name(), quote.Text(t.Name), err)
 	}
 	return nil
 }
 
 func (f *File) wrongType(t *TensorInfo, want string) error {
-	return fmt.Errorf("safetensors: %s: tensor %s is %s, want %s", f.name, gguf.Quote(t.Name), t.Dtype, want)
+	return fmt.Errorf("safetensors: %s: tensor %s is %s, want %s", f.name, quote.Text(t.Name), t.Dtype, want)
 }
 
 // Floats decodes elements [from, from+len(dst)) of a tensor of F32, F16 or BF16.
@@ -96,7 +98,7 @@ func (f *File) Bools(t *TensorInfo) ([]bool, error) {
 	for i, b := range raw {
 		if b > 1 {
 			return nil, fmt.Errorf("safetensors: %s: tensor %s: element %d is %d, which is not a truth value", f.name,
-				gguf.Quote(t.Name), i, b)
+				quote.Text(t.Name), i, b)
 		}
 		out[i] = b == 1
 	}

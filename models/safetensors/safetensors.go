@@ -2,8 +2,8 @@
 // in: eight bytes of header length, a JSON header that says where each tensor lies,
 // and the data. The format is described in the safetensors repository's README.
 //
-// A file is read over a [Source] by ranges: opening it fetches its header only. As it may come from anywhere, every
-// length in the header is checked against the size of the file before memory is allocated for it. Errors are one
+// A file is read over a [files.Source] by ranges: opening it fetches its header only. As it may come from anywhere,
+// every length in the header is checked against the size of the file before memory is allocated for it. Errors are one
 // line, start with "safetensors:" and name the file, the field and the reason.
 package safetensors
 
@@ -19,12 +19,10 @@ import (
 	"strconv"
 	"strings"
 
+	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 )
-
-// Source is a file that can be read by ranges.
-type Source = gguf.Source
 
 // Bounds above any published file.
 const (
@@ -59,7 +57,7 @@ type TensorInfo struct {
 	Shape  []uint64 // outermost first, as PyTorch has it; empty for a scalar
 	Offset int64    // of the first byte, from the start of its file
 	Size   int64    // bytes
-	src    Source
+	src    files.Source
 }
 
 // Elements is the product of the shape.
@@ -76,14 +74,14 @@ type File struct {
 func (f *File) Name() string { return f.name }
 
 // Open reads a file's header, but no tensor.
-func Open(src Source) (*File, error) {
+func Open(src files.Source) (*File, error) {
 	f := &File{name: src.Name(), byName: map[string]int{}}
 	return f, f.add(src)
 }
 
 // OpenSharded reads an index (model.safetensors.index.json) and the headers of the files that it names, which open
 // finds. Every tensor must be in the file that the index says.
-func OpenSharded(index Source, open func(name string) (Source, error)) (*File, error) {
+func OpenSharded(index files.Source, open func(name string) (files.Source, error)) (*File, error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("safetensors: %s: %w", index.Name(), fmt.Errorf(format, args...))
 	}
@@ -91,14 +89,14 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		return nil, fail("an index of %d bytes; want 2 to %d", index.Size(), maxHeader)
 	}
 	raw := make([]byte, index.Size())
-	if err := gguf.ReadFull(index, raw, 0); err != nil {
+	if err := files.ReadFull(index, raw, 0); err != nil {
 		return nil, fail("%w", err)
 	}
 	var list struct {
 		Weights map[string]string `json:"weight_map"`
 	}
 	if err := (strictjson.Rules{Foreign: true, Values: maxTensors + maxName}).Decode(raw, &list); err != nil {
-		return nil, fail("not an index in JSON: %w", gguf.OneLine(err))
+		return nil, fail("not an index in JSON: %w", quote.Error(err))
 	}
 	if len(list.Weights) == 0 {
 		return nil, fail("weight_map is missing or empty")
@@ -109,14 +107,14 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	}
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
-			return nil, fail("weight_map names the file %s, which is not a plain file name", gguf.Quote(name))
+			return nil, fail("weight_map names the file %s, which is not a plain file name", quote.Text(name))
 		}
 	}
 	f := &File{name: index.Name(), byName: map[string]int{}}
 	for _, name := range names {
 		src, err := open(name)
 		if err != nil {
-			return nil, fail("%s: %w", gguf.Quote(name), err)
+			return nil, fail("%s: %w", quote.Text(name), err)
 		}
 		before := len(f.Tensors)
 		if err := f.add(src); err != nil {
@@ -124,22 +122,22 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		}
 		for i := range f.Tensors[before:] {
 			if t := &f.Tensors[before+i]; list.Weights[t.Name] != name {
-				return nil, fail("tensor %s is in %s, where weight_map does not have it", gguf.Quote(t.Name),
-					gguf.Quote(name))
+				return nil, fail("tensor %s is in %s, where weight_map does not have it", quote.Text(t.Name),
+					quote.Text(name))
 			}
 		}
 	}
 	for name, file := range list.Weights {
 		if !f.Has(name) {
-			return nil, fail("tensor %s is not in %s: the files do not belong together", gguf.Quote(name),
-				gguf.Quote(file))
+			return nil, fail("tensor %s is not in %s: the files do not belong together", quote.Text(name),
+				quote.Text(file))
 		}
 	}
 	return f, nil
 }
 
 // add reads the header of one file.
-func (f *File) add(src Source) error {
+func (f *File) add(src files.Source) error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("safetensors: %s: %w", src.Name(), fmt.Errorf(format, args...))
 	}
@@ -147,7 +145,7 @@ func (f *File) add(src Source) error {
 		return fail("%d bytes are too few for a safetensors file: download it again", src.Size())
 	}
 	var head [8]byte
-	if err := gguf.ReadFull(src, head[:], 0); err != nil {
+	if err := files.ReadFull(src, head[:], 0); err != nil {
 		return fail("header: %w", err)
 	}
 	n, left := binary.LittleEndian.Uint64(head[:]), uint64(src.Size())-8
@@ -165,7 +163,7 @@ func (f *File) add(src Source) error {
 		return fail("header: its length is %d bytes but the file has %d: it is truncated, download it again", n, left)
 	}
 	raw := make([]byte, n)
-	if err := gguf.ReadFull(src, raw, 8); err != nil {
+	if err := files.ReadFull(src, raw, 8); err != nil {
 		return fail("header: %w", err)
 	}
 	entries, err := f.parse(raw)
@@ -183,21 +181,21 @@ func (f *File) add(src Source) error {
 	for i, t := range entries {
 		switch {
 		case t.Offset < at:
-			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", gguf.Quote(t.Name),
-				gguf.Quote(entries[i-1].Name))
+			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", quote.Text(t.Name),
+				quote.Text(entries[i-1].Name))
 		case t.Offset > at:
 			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: "+
-				"the file is damaged", gguf.Quote(t.Name), t.Offset, t.Offset-at)
+				"the file is damaged", quote.Text(t.Name), t.Offset, t.Offset-at)
 		}
 		at = t.Offset + t.Size
 		if uint64(at) > left-n {
 			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again",
-				gguf.Quote(t.Name), at, left-n)
+				quote.Text(t.Name), at, left-n)
 		}
 		t.Offset += int64(8 + n)
 		t.src = src
 		if _, ok := f.byName[t.Name]; ok {
-			return fail("tensor %s: the name occurs twice", gguf.Quote(t.Name))
+			return fail("tensor %s: the name occurs twice", quote.Text(t.Name))
 		}
 		f.byName[t.Name] = len(f.Tensors)
 		f.Tensors = append(f.Tensors, *t)
@@ -212,7 +210,7 @@ func (f *File) add(src Source) error {
 // needs.
 func (f *File) parse(raw []byte) ([]*TensorInfo, error) {
 	wrong := func(err error) error {
-		return fmt.Errorf("header: not a JSON object of tensors: %w", gguf.OneLine(err))
+		return fmt.Errorf("header: not a JSON object of tensors: %w", quote.Error(err))
 	}
 	if err := strictjson.Check(raw); err != nil {
 		return nil, wrong(err)
@@ -235,7 +233,7 @@ func (f *File) parse(raw []byte) ([]*TensorInfo, error) {
 			continue
 		}
 		if name == "" || len(name) > maxName {
-			return nil, fmt.Errorf("tensor %s: the name is empty or longer than %d bytes", gguf.Quote(name), maxName)
+			return nil, fmt.Errorf("tensor %s: the name is empty or longer than %d bytes", quote.Text(name), maxName)
 		}
 		t := &TensorInfo{Name: strings.Clone(name)}
 		offsets, err := t.entry(value)
@@ -243,7 +241,7 @@ func (f *File) parse(raw []byte) ([]*TensorInfo, error) {
 			err = t.place(offsets)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), err)
+			return nil, fmt.Errorf("tensor %s: %w", quote.Text(name), err)
 		}
 		all = append(all, t)
 	}
@@ -268,7 +266,7 @@ func (t *TensorInfo) entry(value []byte) (offsets []uint64, err error) {
 			offsets, err = numbers(v, 2)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", gguf.Show(name), err)
+			return nil, fmt.Errorf("%s: %w", quote.Name(name), err)
 		}
 	}
 	return offsets, nil
@@ -283,7 +281,8 @@ func numbers(value []byte, most int) ([]uint64, error) {
 	for v := range strictjson.Elements(value) {
 		n, err := strconv.ParseUint(string(v), 10, 63)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no whole number from 0 to 2^63", gguf.Escape(string(v[:min(len(v), 40)]), 40))
+			return nil, fmt.Errorf("%s is no whole number from 0 to 2^63",
+				quote.Escape(string(v[:min(len(v), 40)]), 40))
 		}
 		if len(all) == most {
 			return nil, fmt.Errorf("more than %d numbers", most)
@@ -307,7 +306,7 @@ func texts(value []byte) bool {
 func (t *TensorInfo) place(offsets []uint64) error {
 	size, ok := sizes[t.Dtype]
 	if !ok {
-		return fmt.Errorf("dtype %s is unknown", gguf.Quote(string(t.Dtype)))
+		return fmt.Errorf("dtype %s is unknown", quote.Text(string(t.Dtype)))
 	}
 	if t.Shape == nil || len(t.Shape) > maxDims {
 		return fmt.Errorf("shape is missing or has more than %d dimensions", maxDims)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/fuzztest"
-	"foretoken/models/gguf"
 )
 
 func le(vs ...any) []byte {
@@ -27,7 +27,7 @@ func file(header string, data int) []byte {
 	return append(append(le(uint64(len(header))), header...), make([]byte, data)...)
 }
 
-func open(b []byte) (*File, error) { return Open(gguf.FromBytes("head.safetensors", b)) }
+func open(b []byte) (*File, error) { return Open(files.FromBytes("head.safetensors", b)) }
 
 func written(t *testing.T, tensors ...Tensor) []byte {
 	t.Helper()
@@ -254,13 +254,13 @@ func TestSharded(t *testing.T) {
 	one := written(t, Tensor{"a", F32, []uint64{1}, le(float32(7))})
 	two := written(t, Tensor{"b", F32, []uint64{1}, le(float32(8))}, Tensor{"c", F32, []uint64{1}, le(float32(9))})
 	load := func(index string) (*File, error) {
-		return OpenSharded(gguf.FromBytes("head.safetensors.index.json", []byte(index)),
-			func(name string) (Source, error) {
+		return OpenSharded(files.FromBytes("head.safetensors.index.json", []byte(index)),
+			func(name string) (files.Source, error) {
 				switch name {
 				case "1.safetensors":
-					return gguf.FromBytes(name, one), nil
+					return files.FromBytes(name, one), nil
 				case "2.safetensors":
-					return gguf.FromBytes(name, two), nil
+					return files.FromBytes(name, two), nil
 				}
 				return nil, errors.New("no such file")
 			})

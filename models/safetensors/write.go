@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // Tensor is a tensor to write: Data holds the stored bytes.
@@ -28,10 +28,10 @@ func Write(w io.Writer, metadata map[string]string, tensors ...Tensor) error {
 		info := TensorInfo{Dtype: t.Dtype, Shape: append([]uint64{}, t.Shape...)}
 		end := at + int64(len(t.Data))
 		if err := info.place([]uint64{uint64(at), uint64(end)}); err != nil {
-			return fmt.Errorf("safetensors: tensor %s: %w", gguf.Quote(t.Name), err)
+			return fmt.Errorf("safetensors: tensor %s: %w", quote.Text(t.Name), err)
 		}
 		if _, ok := header[t.Name]; ok || t.Name == "" {
-			return fmt.Errorf("safetensors: tensor %s: the name is empty or occurs twice", gguf.Quote(t.Name))
+			return fmt.Errorf("safetensors: tensor %s: the name is empty or occurs twice", quote.Text(t.Name))
 		}
 		header[t.Name] = map[string]any{"dtype": t.Dtype, "shape": info.Shape, "data_offsets": []int64{at, end}}
 		at = end

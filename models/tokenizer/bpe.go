@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 )
 
@@ -85,7 +86,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 	}
 	pre := findPre(name)
 	if pre == nil {
-		return t.bad(keyPre, "%s is not supported: want one of %s", gguf.Quote(name), preNames())
+		return t.bad(keyPre, "%s is not supported: want one of %s", quote.Text(name), preNames())
 	}
 	t.addBOS = pre.addBOS
 	b := &bpe{kinds: t.kinds}
@@ -131,7 +132,7 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 			at = strings.IndexByte(line[1:], ' ') + 1
 		}
 		if at <= 0 || at == len(line)-1 {
-			return t.bad(keyMerges, "merge %d %s is not two tokens with a space between", rank, gguf.Quote(line))
+			return t.bad(keyMerges, "merge %d %s is not two tokens with a space between", rank, quote.Text(line))
 		}
 		left, right := line[:at], line[at+1:]
 		var p pair
@@ -143,12 +144,12 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 			id, ok := t.ids.id(x.text)
 			if !ok {
 				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank,
-					gguf.Quote(line), gguf.Quote(x.text))
+					quote.Text(line), quote.Text(x.text))
 			}
 			*x.id = id
 		}
 		if first, dup := b.merges[p]; dup { // no published file has one twice
-			return t.bad(keyMerges, "merges %d and %d are both %s", first.rank, rank, gguf.Quote(line))
+			return t.bad(keyMerges, "merges %d and %d are both %s", first.rank, rank, quote.Text(line))
 		}
 		b.merges[p] = merge{int32(rank), joined}
 	}

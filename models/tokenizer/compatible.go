@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // Compatible reports whether a draft with vocabulary a can propose ids to a target with vocabulary b: the same text
@@ -35,18 +35,18 @@ func Compatible(a, b *Tokenizer) error {
 				}
 				return differ(
 					"the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
-					len(a.texts), len(b.texts), id, gguf.Quote(longer.texts[id]), in)
+					len(a.texts), len(b.texts), id, quote.Text(longer.texts[id]), in)
 			}
 		case a.texts[id] != b.texts[id]:
-			return differ("token %d is %s in the first and %s in the second", id, gguf.Quote(a.texts[id]),
-				gguf.Quote(b.texts[id]))
+			return differ("token %d is %s in the first and %s in the second", id, quote.Text(a.texts[id]),
+				quote.Text(b.texts[id]))
 		}
 	}
 	name := func(t *Tokenizer, id int32) string {
 		if id == none {
 			return "not set"
 		}
-		return fmt.Sprintf("%d %s", id, gguf.Quote(t.texts[id]))
+		return fmt.Sprintf("%d %s", id, quote.Text(t.texts[id]))
 	}
 	if a.addBOS != b.addBOS {
 		return differ("%s is %t in the first and %t in the second", keyAddBOS, a.addBOS, b.addBOS)

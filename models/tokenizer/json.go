@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
@@ -114,7 +115,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 		return nil, c.fail("size", "more than %d MiB", maxJSON>>20)
 	}
 	if err := strictjson.DecodeForeign(tokenizerJSON, &c.j); err != nil {
-		return nil, c.fail("JSON", "%v: download the file again", gguf.OneLine(err))
+		return nil, c.fail("JSON", "%v: download the file again", quote.Error(err))
 	}
 	if c.j.Model == nil {
 		return nil, c.fail("model", "missing: this is no tokenizer.json")
@@ -122,7 +123,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	c.m = *c.j.Model
 	if len(tokenizerConfig) > 0 {
 		if err := strictjson.DecodeForeign(tokenizerConfig, &c.config); err != nil {
-			return nil, c.fail("tokenizer_config.json", "%v", gguf.OneLine(err))
+			return nil, c.fail("tokenizer_config.json", "%v", quote.Error(err))
 		}
 	}
 	if c.m.Dropout != nil && *c.m.Dropout != 0 {
@@ -140,7 +141,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	case c.m.Type == "Unigram":
 		kv, err = c.unigram()
 	case c.m.Type != "BPE" && c.m.Type != "":
-		return nil, c.fail("model.type", "%s is not supported: want BPE or Unigram", gguf.Quote(c.m.Type))
+		return nil, c.fail("model.type", "%s is not supported: want BPE or Unigram", quote.Text(c.m.Type))
 	case c.byteLevel(c.j.Pre) || c.byteLevel(c.j.Decode):
 		kv, err = c.bytes()
 	case c.m.ByteFallback:
@@ -169,13 +170,13 @@ func (c *converter) addTokens(vocab []vocabToken) error {
 	most := int64(-1)
 	for _, v := range vocab {
 		if v.id < 0 || v.id >= maxTokens {
-			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", gguf.Quote(v.text), v.id, maxTokens-1)
+			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", quote.Text(v.text), v.id, maxTokens-1)
 		}
 		most = max(most, v.id)
 	}
 	for _, a := range c.j.Added {
 		if a.ID < 0 || a.ID >= maxTokens || a.Content == "" {
-			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", gguf.Quote(a.Content),
+			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", quote.Text(a.Content),
 				a.ID, maxTokens-1)
 		}
 		most = max(most, a.ID)
@@ -191,26 +192,26 @@ func (c *converter) addTokens(vocab []vocabToken) error {
 	c.ids = newIndex(c.tokens)
 	for _, v := range vocab {
 		if c.kinds[v.id] != 0 {
-			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(v.text, c.tokens[v.id])),
-				gguf.Quote(max(v.text, c.tokens[v.id])), v.id)
+			return c.fail("model.vocab", "%s and %s both have the id %d", quote.Text(min(v.text, c.tokens[v.id])),
+				quote.Text(max(v.text, c.tokens[v.id])), v.id)
 		}
 		c.tokens[v.id], c.kinds[v.id] = v.text, int32(normal)
 		if first, dup := c.ids.add(int32(v.id)); dup {
-			return c.fail("model.vocab", "tokens %d and %d are both %s", first, v.id, gguf.Quote(v.text))
+			return c.fail("model.vocab", "tokens %d and %d are both %s", first, v.id, quote.Text(v.text))
 		}
 	}
 	for _, a := range c.j.Added {
 		if id, ok := c.ids.id(a.Content); ok && int64(id) != a.ID {
 			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary",
-				gguf.Quote(a.Content), a.ID, id)
+				quote.Text(a.Content), a.ID, id)
 		}
 		if c.kinds[a.ID] != 0 && c.tokens[a.ID] != a.Content {
 			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID,
-				gguf.Quote(a.Content), gguf.Quote(c.tokens[a.ID]))
+				quote.Text(a.Content), quote.Text(c.tokens[a.ID]))
 		}
 		if a.SingleWord {
 			return c.fail("added_tokens", "%s is only found as a single word, which is not supported",
-				gguf.Quote(a.Content))
+				quote.Text(a.Content))
 		}
 		c.tokens[a.ID], c.kinds[a.ID] = a.Content, int32(userDefined)
 		if a.Special || looksSpecial(a.Content) {
@@ -251,7 +252,7 @@ func (c *converter) vocabulary() error {
 func (c *converter) bytes() ([]gguf.KV, error) {
 	for _, n := range flat(c.j.Norm, func(p component) []component { return p.Norms }) {
 		if n.Type != "NFC" {
-			return nil, c.fail("normalizer", "%s is not supported before byte-level BPE", gguf.Quote(n.Type))
+			return nil, c.fail("normalizer", "%s is not supported before byte-level BPE", quote.Text(n.Type))
 		}
 	}
 	pre, err := c.preName()
@@ -264,8 +265,8 @@ func (c *converter) bytes() ([]gguf.KV, error) {
 	for i, line := range c.m.Merges {
 		if strings.Contains(line, wideSpace) {
 			first, second := mergeOf(line)
-			return nil, c.fail("model.merges", "merge %d of %s and %s has a token with a space", i, gguf.Quote(first),
-				gguf.Quote(second))
+			return nil, c.fail("model.merges", "merge %d of %s and %s has a token with a space", i, quote.Text(first),
+				quote.Text(second))
 		}
 	}
 	return []gguf.KV{{Key: keyModel, Value: "gpt2"}, {Key: keyPre, Value: pre},
@@ -305,7 +306,7 @@ func (c *converter) postProcessor(p *component) error {
 				}
 			}
 		default:
-			return c.fail("post_processor", "%s is not supported: want TemplateProcessing", gguf.Quote(p.Type))
+			return c.fail("post_processor", "%s is not supported: want TemplateProcessing", quote.Text(p.Type))
 		}
 	}
 	return nil
@@ -338,7 +339,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 			continue // named by habit; nothing is padded, and bytes have no unknown ones
 		}
 		if !ok {
-			return nil, c.fail(s.key, "the token %s is not in the vocabulary", gguf.Quote(s.text))
+			return nil, c.fail(s.key, "the token %s is not in the vocabulary", quote.Text(s.text))
 		}
 		special[s.key] = id
 		kv = append(kv, gguf.KV{Key: s.key, Value: uint32(id)})
@@ -350,7 +351,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		of, set := special[s.of]
 		if id, ok := c.ids.id(s.text); s.text != "" && (!ok || !set || id != of) {
 			return nil, c.fail("post_processor", "%s is put around a text and is not the token of %s",
-				gguf.Quote(s.text), s.of)
+				quote.Text(s.text), s.of)
 		}
 		kv = append(kv, gguf.KV{Key: s.key, Value: set && (s.text != "" || s.flag != nil && *s.flag)})
 	}

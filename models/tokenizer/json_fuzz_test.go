@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 )
@@ -43,7 +44,7 @@ func FuzzTokenizerJSON(f *testing.F) {
 		if err != nil {
 			t.Fatalf("cannot be written: %v", err)
 		}
-		file, err := gguf.Open(gguf.FromBytes("converted.gguf", b))
+		file, err := gguf.Open(files.FromBytes("converted.gguf", b))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
@@ -20,7 +21,7 @@ func (c *converter) preName() (string, error) {
 	bytes := false
 	for _, p := range flat(c.j.Pre, func(p component) []component { return p.Pres }) {
 		if bytes {
-			return "", c.fail(field, "%s after ByteLevel is not supported", gguf.Quote(p.Type))
+			return "", c.fail(field, "%s after ByteLevel is not supported", quote.Text(p.Type))
 		}
 		switch p.Type {
 		case "Split":
@@ -31,7 +32,7 @@ func (c *converter) preName() (string, error) {
 				exprs = append(exprs, plainRegex(*p.Pattern.Regex))
 			default:
 				return "", c.fail(field, "a Split of behaviour %s, inverted: %t, is not supported",
-					gguf.Quote(p.Behavior), p.Invert)
+					quote.Text(p.Behavior), p.Invert)
 			}
 		case "Digits":
 			if !p.Individual {
@@ -46,7 +47,7 @@ func (c *converter) preName() (string, error) {
 				exprs = append(exprs, gpt2Words)
 			}
 		default:
-			return "", c.fail(field, "%s is not supported: want Split, Digits and ByteLevel", gguf.Quote(p.Type))
+			return "", c.fail(field, "%s is not supported: want Split, Digits and ByteLevel", quote.Text(p.Type))
 		}
 	}
 	if !bytes {
@@ -66,7 +67,7 @@ func (c *converter) preName() (string, error) {
 		return "", c.fail("model.ignore_merges", "%t is not what the pre-tokenizer %s goes with",
 			c.m.IgnoreMerges, other)
 	}
-	all := gguf.Escape(strings.Join(exprs, " and then "), 600) // as long as any known one, to be looked up
+	all := quote.Escape(strings.Join(exprs, " and then "), 600) // as long as any known one, to be looked up
 	return "", c.fail(field, "no known pre-tokenizer cuts by %s", cmp.Or(all, "nothing but bytes"))
 }
 
@@ -90,12 +91,12 @@ func (c *converter) spaces() (prefix bool, err error) {
 			replaced = true
 		default:
 			return false, c.fail("normalizer", "%s is not supported here: want Prepend and Replace of spaces by ▁",
-				gguf.Quote(n.Type))
+				quote.Text(n.Type))
 		}
 	}
 	for _, p := range flat(c.j.Pre, func(p component) []component { return p.Pres }) {
 		if p.Type != "Metaspace" || replaced || p.Replacement != "▁" {
-			return false, c.fail("pre_tokenizer", "%s is not supported here: want Metaspace with ▁", gguf.Quote(p.Type))
+			return false, c.fail("pre_tokenizer", "%s is not supported here: want Metaspace with ▁", quote.Text(p.Type))
 		}
 		replaced = true
 		// Without a scheme, as older files are, add_prefix_space says it.
@@ -106,7 +107,7 @@ func (c *converter) spaces() (prefix bool, err error) {
 		for id, text := range c.tokens {
 			if i := strings.LastIndex(text, "▁"); i > 0 && c.kinds[id] == int32(normal) {
 				return false, c.fail("pre_tokenizer",
-					"Metaspace cuts before every ▁, but the token %s goes over one: not supported", gguf.Quote(text))
+					"Metaspace cuts before every ▁, but the token %s goes over one: not supported", quote.Text(text))
 			}
 		}
 	}
@@ -163,12 +164,12 @@ func (c *converter) characters() ([]gguf.KV, error) {
 		id, ok3 := c.ids.id(first + second)
 		if !ok1 || !ok2 || !ok3 {
 			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i,
-				gguf.Quote(first), gguf.Quote(second))
+				quote.Text(first), quote.Text(second))
 		}
 		if id != last {
 			if rank[id] != 0 {
 				return nil, c.fail(field, "merge %d gives %s, which merges before the last gave too: "+
-					"scores cannot say that", i, gguf.Quote(c.tokens[id]))
+					"scores cannot say that", i, quote.Text(c.tokens[id]))
 			}
 			ranks++
 			rank[id], last = ranks, id
@@ -194,7 +195,7 @@ func (c *converter) characters() ([]gguf.KV, error) {
 			right, ok2 := c.ids.id(text[at:])
 			if _, listed := seen[pair{left, right}]; ok1 && ok2 && !listed {
 				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: "+
-					"scores would allow it", gguf.Quote(text), gguf.Quote(text[:at]), gguf.Quote(text[at:]))
+					"scores would allow it", quote.Text(text), quote.Text(text[:at]), quote.Text(text[at:]))
 			}
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
-	"foretoken/models/gguf"
 )
 
 // A tokenizer.json is large because of two lists, for which reflection takes seconds in a browser and many times their
@@ -95,7 +95,7 @@ func (v *jsonVocab) UnmarshalJSON(b []byte) error {
 	for text, raw := range strictjson.Members(b) {
 		id, err := strconv.ParseInt(string(raw), 10, 64)
 		if err != nil {
-			return fmt.Errorf("model.vocab: the id of %s is no integer", gguf.Quote(text))
+			return fmt.Errorf("model.vocab: the id of %s is no integer", quote.Text(text))
 		}
 		v.tokens = append(v.tokens, vocabToken{text, id})
 	}
@@ -126,7 +126,7 @@ func (v *jsonVocab) list(b []byte) error {
 				score, err := strconv.ParseFloat(string(raw), 32)
 				if err != nil {
 					return fmt.Errorf("model.vocab: the score of token %d %s is no number", id,
-						gguf.Quote(v.tokens[id].text))
+						quote.Text(v.tokens[id].text))
 				}
 				v.scores = append(v.scores, score)
 			}
@@ -159,7 +159,7 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 			line = strictjson.Text(raw)
 			if strings.Count(line, " ") != 1 {
 				return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m),
-					gguf.Quote(line))
+					quote.Text(line))
 			}
 		case '[':
 			var two [2]string
@@ -182,11 +182,11 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("model.merges: merge %d is neither a text nor a list of two", len(*m))
 		}
 		if left, right := mergeOf(line); left == "" || right == "" {
-			return fmt.Errorf("model.merges: merge %d %s has an empty token", len(*m), gguf.Quote(line))
+			return fmt.Errorf("model.merges: merge %d %s has an empty token", len(*m), quote.Text(line))
 		}
 		*m = append(*m, line)
 		if first, dup := known.add(int32(len(*m) - 1)); dup {
-			return fmt.Errorf("model.merges: merges %d and %d are both %s", first, len(*m)-1, gguf.Quote(line))
+			return fmt.Errorf("model.merges: merges %d and %d are both %s", first, len(*m)-1, quote.Text(line))
 		}
 	}
 	return nil

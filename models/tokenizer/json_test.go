@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 )
 
@@ -78,7 +79,7 @@ var digits = object{"type": "Digits", "individual_digits": true}
 
 func vocabFile(t testing.TB, name string) *gguf.File {
 	t.Helper()
-	src, err := gguf.OpenFile(vocabPath(t, name))
+	src, err := files.Open(vocabPath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func fromJSON(t testing.TB, tokenizerJSON, config []byte) (*Tokenizer, []gguf.KV
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes("converted.gguf", b))
+	f, err := gguf.Open(files.FromBytes("converted.gguf", b))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 )
 
@@ -67,7 +68,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	case "t5":
 		err = t.loadUnigram(f)
 	default:
-		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", gguf.Quote(name))
+		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", quote.Text(name))
 	}
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	for id, s := range t.texts {
 		if k := t.kinds[id]; len(s) > maxSpecial && (k == userDefined || k == control || k == unknown) {
 			return nil, t.bad(keyTokens, "token %d %s is a special token of %d bytes, at most %d are looked for", id,
-				gguf.Quote(s), len(s), maxSpecial)
+				quote.Text(s), len(s), maxSpecial)
 		}
 	}
 	t.special = newPartition(t, strip)
@@ -124,7 +125,7 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 		}
 		for id, k := range types {
 			if k < int32(normal) || k > int32(byteToken) {
-				return t.bad(keyTypes, "token %d %s is of unknown type %d", id, gguf.Quote(t.texts[id]), k)
+				return t.bad(keyTypes, "token %d %s is of unknown type %d", id, quote.Text(t.texts[id]), k)
 			}
 			t.kinds[id] = kind(k)
 		}
@@ -136,7 +137,7 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 			continue
 		}
 		if first, dup := t.ids.add(int32(id)); dup {
-			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, gguf.Quote(s))
+			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, quote.Text(s))
 		}
 	}
 	if !slices.ContainsFunc(t.kinds, func(k kind) bool { return k != unused }) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 )
 
@@ -46,7 +47,7 @@ func largeFile(t testing.TB, n int) ([]byte, *gguf.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes("large.gguf", b))
+	f, err := gguf.Open(files.FromBytes("large.gguf", b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func TestLargeVocabulary(t *testing.T) {
 		t.Errorf("New took %v", took)
 	}
 	begin = time.Now()
-	if _, err := gguf.Open(gguf.FromBytes("large.gguf", b)); err != nil {
+	if _, err := gguf.Open(files.FromBytes("large.gguf", b)); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("gguf.Open: %v", time.Since(begin))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 )
 
@@ -36,7 +37,7 @@ func (m fields) file(t testing.TB, name string) *gguf.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(gguf.FromBytes(name, b))
+	f, err := gguf.Open(files.FromBytes(name, b))
 	if err != nil {
 		t.Fatal(err)
 	}

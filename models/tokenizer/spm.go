@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 )
 
@@ -40,7 +41,7 @@ func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
 	}
 	for id, x := range scores {
 		if math.IsNaN(float64(x)) {
-			return nil, t.bad(keyScores, "the score of token %d %s is not a number", id, gguf.Quote(t.texts[id]))
+			return nil, t.bad(keyScores, "the score of token %d %s is not a number", id, quote.Text(t.texts[id]))
 		}
 	}
 	return scores, nil
@@ -90,7 +91,7 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	for id, k := range t.kinds {
 		if _, ok := parseByte(t.texts[id]); k == byteToken && !ok {
 			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id,
-				gguf.Quote(t.texts[id]))
+				quote.Text(t.texts[id]))
 		}
 	}
 	t.model = s

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 )
@@ -28,7 +29,7 @@ func loadVocab(t testing.TB, name string) *Tokenizer {
 	if tok := vocabs[name]; tok != nil {
 		return tok
 	}
-	src, err := gguf.OpenFile(vocabPath(t, name))
+	src, err := files.Open(vocabPath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,9 +17,9 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/internal/files"
 	"foretoken/internal/public"
 	"foretoken/models/demo"
-	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu/simd"
 )
@@ -27,7 +27,7 @@ import (
 // pair is the built-in pair on the cpu device, opened once.
 var pair = sync.OnceValues(func() (*foretoken.Session, error) { return open(demo.Target(), demo.Draft()) })
 
-func open(target, draft gguf.Source) (*foretoken.Session, error) {
+func open(target, draft files.Source) (*foretoken.Session, error) {
 	dev, err := simd.Open(simd.Options{})
 	if err != nil {
 		return nil, err

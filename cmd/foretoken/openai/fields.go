@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"foretoken/internal/hint"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/chat/jinja"
-	"foretoken/models/gguf"
 	"foretoken/spec"
 )
 
@@ -166,4 +166,6 @@ func (f *fields) end() *Error {
 }
 
 // brief shortens a value for a message, as text that neither breaks a line nor steers a terminal.
-func brief(raw []byte) string { return gguf.Escape(strings.Join(strings.Fields(string(raw)), " "), 40) }
+func brief(raw []byte) string {
+	return quote.Escape(strings.Join(strings.Fields(string(raw)), " "), 40)
+}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"unicode/utf8"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // attr is Jinja's v.name: an attribute first, then a key.
@@ -14,7 +14,7 @@ func (m *machine) attr(v Value, name string) Value {
 	}
 	switch x := v.(type) {
 	case undefined:
-		return m.fail("%s is not defined, so it has no %s", x.what, gguf.Quote(name))
+		return m.fail("%s is not defined, so it has no %s", x.what, quote.Text(name))
 	case *Dict:
 		if v, ok := m.find(x, name); ok && methods["dict"][name] == nil {
 			return v
@@ -67,7 +67,7 @@ func (m *machine) item(v, key Value) Value {
 	}
 	switch x := v.(type) {
 	case undefined:
-		return m.fail("%s is not defined, so it has no element %s", x.what, gguf.Quote(m.str(key)))
+		return m.fail("%s is not defined, so it has no element %s", x.what, quote.Text(m.str(key)))
 	case *Dict:
 		if e, ok := m.find(x, key); ok {
 			return e

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // machine renders one template once. The first error stops it: every step looks whether there is one.
@@ -36,7 +36,7 @@ func newMachine(o Options) *machine {
 
 func (m *machine) fail(format string, args ...any) Value {
 	if m.err == nil {
-		m.err = fmt.Errorf("jinja: line %d: %s", m.line, gguf.Escape(fmt.Sprintf(format, args...), mostShown))
+		m.err = fmt.Errorf("jinja: line %d: %s", m.line, quote.Escape(fmt.Sprintf(format, args...), mostShown))
 	}
 	return undefined{"the result of an error"}
 }

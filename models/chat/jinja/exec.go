@@ -3,7 +3,7 @@ package jinja
 import (
 	"slices"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // flow says how a list of statements ended.
@@ -145,7 +145,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			switch {
 			case i < len(a.pos):
 				if ok {
-					return m.fail("the macro %s is given %s twice", gguf.Quote(d.name), gguf.Quote(param))
+					return m.fail("the macro %s is given %s twice", quote.Text(d.name), quote.Text(param))
 				}
 				s.set(param, a.pos[i])
 			case ok:
@@ -153,7 +153,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			case i >= plain:
 				s.set(param, m.eval(d.defaults[i-plain], s))
 			default:
-				s.set(param, undefined{"the parameter " + gguf.Quote(param)})
+				s.set(param, undefined{"the parameter " + quote.Text(param)})
 			}
 		}
 		var extra []Value
@@ -168,13 +168,13 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			case name == "caller" && d.caller:
 				s.set("caller", rest.values[i])
 			case !d.kwargs:
-				return m.fail("the macro %s has no parameter %s", gguf.Quote(d.name), gguf.Quote(name))
+				return m.fail("the macro %s has no parameter %s", quote.Text(d.name), quote.Text(name))
 			default:
 				m.put(unknown, key, rest.values[i])
 			}
 		}
 		if len(extra) > 0 && !d.varargs {
-			return m.fail("the macro %s has %d parameters and is given %d arguments", gguf.Quote(d.name),
+			return m.fail("the macro %s has %d parameters and is given %d arguments", quote.Text(d.name),
 				len(d.params), len(a.pos))
 		}
 		if d.varargs {

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // tuple reads expressions with commas between: one alone is itself.
@@ -222,7 +222,7 @@ func (p *parser) primary() expr {
 		}
 		n, err := strconv.ParseInt(text, 0, 64)
 		if err != nil {
-			p.fail("the number %s is too large", gguf.Quote(t.text))
+			p.fail("the number %s is too large", quote.Text(t.text))
 		}
 		return constant(n)
 	case tokFloat:
@@ -249,7 +249,7 @@ func (p *parser) primary() expr {
 			return p.dict()
 		}
 	}
-	p.fail("expected an expression, found %s", gguf.Quote(t.text))
+	p.fail("expected an expression, found %s", quote.Text(t.text))
 	return nil
 }
 
@@ -333,7 +333,7 @@ func (p *parser) subscript(x expr) expr {
 		return s
 	}
 	if from == nil {
-		p.fail("expected an index, found %s", gguf.Quote(p.peek().text))
+		p.fail("expected an index, found %s", quote.Text(p.peek().text))
 	}
 	if p.is(tokOp, ",") {
 		items := []expr{from}
@@ -375,7 +375,7 @@ func (p *parser) filterCall(name string) filter {
 	}
 	f := filter{fn: filters[name]}
 	if f.fn == nil && p.err == nil {
-		p.fail("there is no filter %s", gguf.Quote(name))
+		p.fail("there is no filter %s", quote.Text(name))
 	}
 	if p.is(tokOp, "(") {
 		f.args = p.arguments()
@@ -416,7 +416,7 @@ func (p *parser) test(x expr) expr {
 	name := p.name()
 	test, args := tests[name], callArgs{}
 	if test == nil && p.err == nil {
-		p.fail("there is no test %s", gguf.Quote(name))
+		p.fail("there is no test %s", quote.Text(name))
 	}
 	switch n := p.peek(); {
 	case n.kind == tokOp && n.text == "(":

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 type filterFunc func(m *machine, v Value, a arguments) Value
@@ -318,7 +318,7 @@ func mapFilter(m *machine, v Value, a arguments) Value {
 	}
 	f := filters[m.str(a.pos[0])]
 	if m.weighs(a.pos[0]); f == nil {
-		return m.fail("there is no filter %s", gguf.Quote(m.str(a.pos[0])))
+		return m.fail("there is no filter %s", quote.Text(m.str(a.pos[0])))
 	}
 	rest := arguments{a.pos[1:], a.named}
 	return m.each(v, func(item Value) Value {
@@ -351,7 +351,7 @@ func pick(byAttr, keep bool) filterFunc {
 			name := m.str(rest.pos[0])
 			m.weighs(name)
 			if passes = tests[name]; passes == nil {
-				return m.fail("there is no test %s", gguf.Quote(name))
+				return m.fail("there is no test %s", quote.Text(name))
 			}
 			rest.pos = rest.pos[1:]
 		}

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // formatText is str.format for fields without a format of their own.
@@ -19,7 +19,7 @@ func formatText(m *machine, s string, a arguments) Value {
 		case s[i] == '}':
 			i++
 			if i == len(s) || s[i] != '}' {
-				return m.fail("the format %s has a } by itself", gguf.Quote(s))
+				return m.fail("the format %s has a } by itself", quote.Text(s))
 			}
 			b.WriteByte('}')
 		case s[i] != '{':
@@ -30,7 +30,7 @@ func formatText(m *machine, s string, a arguments) Value {
 		default:
 			end := strings.IndexByte(s[i:], '}')
 			if end < 0 {
-				return m.fail("the format %s has a { by itself", gguf.Quote(s))
+				return m.fail("the format %s has a { by itself", quote.Text(s))
 			}
 			field := s[i+1 : i+end]
 			i += end
@@ -46,7 +46,7 @@ func formatText(m *machine, s string, a arguments) Value {
 			}
 			if !ok {
 				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported",
-					gguf.Quote(s), gguf.Quote("{"+field+"}"))
+					quote.Text(s), quote.Text("{"+field+"}"))
 			}
 			if !m.spend(2) || !b.add(m.str(v)) {
 				return ""

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 var globals = map[string]*function{
@@ -23,7 +23,7 @@ var globals = map[string]*function{
 		for i, v := range a.pos {
 			n, ok := integer(v)
 			if !ok || n > math.MaxInt32 || n < math.MinInt32 {
-				return m.fail("range needs integers of 32 bits, not %s", gguf.Quote(m.str(v)))
+				return m.fail("range needs integers of 32 bits, not %s", quote.Text(m.str(v)))
 			}
 			*into[i] = n
 		}

@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // Bounds for parsing. The longest published chat template has 20 kB.
@@ -60,7 +60,7 @@ func Parse(source string) (*Template, error) {
 	p := &parser{tokens: tokens}
 	body := p.statements()
 	if p.err == nil && p.peek().kind != tokEOF {
-		p.fail("unknown or misplaced tag %s", gguf.Quote(p.peek().text))
+		p.fail("unknown or misplaced tag %s", quote.Text(p.peek().text))
 	}
 	if p.err != nil {
 		return nil, p.err

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 type tokenKind uint8
@@ -331,7 +331,7 @@ func (l *lexer) str(rest string) error {
 	}
 	text, ok := unescape(rest[1:end])
 	if !ok {
-		return l.fail(l.pos, "the string %s has an escape that is cut off", gguf.Quote(rest[1:end]))
+		return l.fail(l.pos, "the string %s has an escape that is cut off", quote.Text(rest[1:end]))
 	}
 	l.add(tokString, text, l.pos)
 	l.pos += end + 1

@@ -5,7 +5,7 @@ import (
 	"sort"
 	"strings"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // sort orders indices by their keys; equal ones keep their places.
@@ -73,7 +73,7 @@ func dictSort(m *machine, v Value, a arguments) Value {
 	case "value":
 		by = 1
 	default:
-		return m.fail("dictsort goes by key or value, not %s", gguf.Quote(what))
+		return m.fail("dictsort goes by key or value, not %s", quote.Text(what))
 	}
 	reverse, _ := a.get(2, "reverse")
 	pairs, ok := dictItems(m, d).(*List)

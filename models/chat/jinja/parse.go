@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"foretoken/models/gguf"
+	"foretoken/internal/quote"
 )
 
 // parser turns tokens into statements. After the first error it stands on the
@@ -30,7 +30,7 @@ func (p *parser) next() token {
 
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
-		p.err = fmt.Errorf("jinja: line %d: %s", p.peek().line, gguf.Escape(fmt.Sprintf(format, args...), mostShown))
+		p.err = fmt.Errorf("jinja: line %d: %s", p.peek().line, quote.Escape(fmt.Sprintf(format, args...), mostShown))
 	}
 	p.at = len(p.tokens) - 1
 }
@@ -51,13 +51,13 @@ func (p *parser) skip(k tokenKind, text string) bool {
 
 func (p *parser) want(k tokenKind, text string) {
 	if !p.skip(k, text) {
-		p.fail("expected %s, found %s", gguf.Quote(text), gguf.Quote(p.peek().text))
+		p.fail("expected %s, found %s", quote.Text(text), quote.Text(p.peek().text))
 	}
 }
 
 func (p *parser) name() string {
 	if p.peek().kind != tokName {
-		p.fail("expected a name, found %s", gguf.Quote(p.peek().text))
+		p.fail("expected a name, found %s", quote.Text(p.peek().text))
 		return ""
 	}
 	return p.next().text
@@ -129,7 +129,7 @@ func (p *parser) body(end string) []stmt {
 func (p *parser) statement() stmt {
 	t := p.peek()
 	if t.kind != tokName {
-		p.fail("expected the name of a tag, found %s", gguf.Quote(t.text))
+		p.fail("expected the name of a tag, found %s", quote.Text(t.text))
 		return nil
 	}
 	p.next()
@@ -174,7 +174,7 @@ func (p *parser) statement() stmt {
 		return nil
 	}
 	p.at--
-	p.fail("unknown or misplaced tag %s", gguf.Quote(t.text))
+	p.fail("unknown or misplaced tag %s", quote.Text(t.text))
 	return nil
 }
 
@@ -331,13 +331,13 @@ func (p *parser) macro(name, end string) *macroDef {
 				p.fail("more than %d parameters", maxParams)
 			}
 			if slices.Contains(d.params, param) { // bound: maxParams
-				p.fail("the parameter %s occurs twice", gguf.Quote(param))
+				p.fail("the parameter %s occurs twice", quote.Text(param))
 			}
 			d.params = append(d.params, param)
 			if p.skip(tokOp, "=") {
 				d.defaults = append(d.defaults, p.expr(true))
 			} else if len(d.defaults) > 0 {
-				p.fail("the parameter %s has no default and follows one that has", gguf.Quote(param))
+				p.fail("the parameter %s has no default and follows one that has", quote.Text(param))
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	"foretoken/internal/files"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -30,7 +31,7 @@ func write(model, folder string) error {
 	if err != nil {
 		return err
 	}
-	f, err := gguf.Open(gguf.FromBytes(model, data))
+	f, err := gguf.Open(files.FromBytes(model, data))
 	if err != nil {
 		return err
 	}

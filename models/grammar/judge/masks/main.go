@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"time"
 
+	"foretoken/internal/files"
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/grammar"
@@ -34,7 +35,7 @@ func main() {
 }
 
 func open(path string) (*tokenizer.Tokenizer, error) {
-	src, err := gguf.OpenFile(path)
+	src, err := files.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package gguf
+package quote
 
 import (
 	"strconv"
@@ -15,7 +15,7 @@ func FuzzQuote(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		for form, got := range map[string]string{"Quote": Quote(s), "Show": Show(s), "Escape": Escape(s, 80)} {
+		for form, got := range map[string]string{"Text": Text(s), "Name": Name(s), "Escape": Escape(s, 80)} {
 			if len(got) > mostQuoted+len(`"…"`) {
 				t.Errorf("%s gives %d bytes: %q", form, len(got), got)
 			}
@@ -29,8 +29,8 @@ func FuzzQuote(f *testing.F) {
 			}
 		}
 		if quoted := strconv.Quote(s); quoted == `"`+s+`"` && s != "" && len(s) <= mostQuoted {
-			if Show(s) != s || Escape(s, 80) != s || Quote(s) != quoted {
-				t.Errorf("%q is shown as %s, %s and %s", s, Show(s), Escape(s, 80), Quote(s))
+			if Name(s) != s || Escape(s, 80) != s || Text(s) != quoted {
+				t.Errorf("%q is shown as %s, %s and %s", s, Name(s), Escape(s, 80), Text(s))
 			}
 		}
 	})

@@ -1,4 +1,6 @@
-package gguf
+// Package files reads files that come from anywhere: whole or by ranges, with a bound on their size, and from the local
+// file system regular ones only.
+package files
 
 import (
 	"bytes"
@@ -30,38 +32,30 @@ type Disk struct {
 	size int64
 }
 
-// OpenFile opens a file on disk. Close it when its tensors have been read.
-func OpenFile(path string) (*Disk, error) {
-	f, size, err := OpenRegular(path)
-	if err != nil {
-		return nil, fmt.Errorf("gguf: %w", err)
-	}
-	return &Disk{f, filepath.Base(path), size}, nil
-}
-
-// OpenRegular opens a regular file for reading and returns its size. It refuses others without opening them: a pipe
-// would wait for a writer, and a device may have no end.
-func OpenRegular(path string) (f *os.File, size int64, err error) {
+// Open opens a regular file on disk, to be closed after reading. It refuses others without opening them: a pipe would
+// wait for a writer, and a device may have no end.
+func Open(path string) (*Disk, error) {
 	st, err := os.Stat(path)
 	if err == nil {
 		err = Regular(path, st)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
+		return nil, err
 	}
+	var f *os.File
 	if err == nil || errors.Is(err, fs.ErrNotExist) { // the error of opening says more
 		f, err = os.Open(path)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if st, err = f.Stat(); err == nil {
 		err = Regular(path, st) // the path may lead elsewhere by now
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, err
+		return nil, err
 	}
-	return f, st.Size(), nil
+	return &Disk{f, filepath.Base(path), st.Size()}, nil
 }
 
 // Regular returns an error that names the kind of a file that is not a regular one.
@@ -84,17 +78,17 @@ func Regular(path string, st fs.FileInfo) error {
 	return fmt.Errorf("%s is not a regular file but %s", path, kind)
 }
 
-// ReadRegular reads a regular file of at most so many bytes.
-func ReadRegular(path string, most int64) ([]byte, error) {
-	f, size, err := OpenRegular(path)
+// Read returns the content of a regular file of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if size > most {
-		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", path, size, most)
+	if f.size > most {
+		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", path, f.size, most)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	b, err := io.ReadAll(io.LimitReader(f.file, most+1))
 	if err == nil && int64(len(b)) > most {
 		err = fmt.Errorf("%s: more than %d bytes", path, most)
 	}

@@ -1,4 +1,7 @@
-package gguf
+// Package quote shows texts from files, requests and servers in messages: short, on one line, and without characters
+// that steer a terminal. Messages show such a text by Text, Name or Escape only; TestForeignTextIsQuoted in package
+// fuzztest checks it.
+package quote
 
 import (
 	"errors"
@@ -7,13 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// mostQuoted bounds the bytes that Quote shows of a text.
+// mostQuoted bounds the bytes that Text shows.
 const mostQuoted = 80
 
-// Quote shows a text from a file, a request or a server in a message: in quotation marks, on one line, cut to 80
-// bytes, and without characters that steer a terminal. Messages show such a text by Quote, Show or Escape only;
-// TestForeignTextIsQuoted in package fuzztest checks it.
-func Quote(s string) string {
+// Text returns a text in quotation marks, with the escapes of Go, cut to 80 bytes.
+func Text(s string) string {
 	q := strconv.Quote(s[:min(len(s), mostQuoted)])
 	if len(s) > mostQuoted || len(q) > mostQuoted+2 {
 		// What was escaped may be cut in the middle: it is only shown.
@@ -22,20 +23,20 @@ func Quote(s string) string {
 	return q
 }
 
-// Show returns a short, printable text, such as the usual name of a tensor, as it is, and Quote of any other.
-func Show(s string) string {
-	if q := Quote(s); s == "" || q != `"`+s+`"` {
+// Name returns a short, printable text, such as the usual name of a tensor, as it is, and Text of any other.
+func Name(s string) string {
+	if q := Text(s); s == "" || q != `"`+s+`"` {
 		return q
 	}
 	return s
 }
 
-// OneLine keeps an error of a decoder, which quotes numbers of any length, to one line of 300 bytes.
-func OneLine(err error) error {
+// Error keeps an error of a decoder, which quotes numbers of any length, to one line of 300 bytes.
+func Error(err error) error {
 	return errors.New(Escape(strings.Join(strings.Fields(err.Error()), " "), 300))
 }
 
-// Escape returns a text in which all that Quote escapes, but for quotation marks and backslashes, is escaped the
+// Escape returns a text in which all that Text escapes, but for quotation marks and backslashes, is escaped the
 // same way. It cuts the text after most bytes.
 func Escape(s string, most int) string {
 	var b strings.Builder
