@@ -1,4 +1,4 @@
-//go:build !js && !linux
+//go:build cgo && !js && !linux
 
 package native
 
