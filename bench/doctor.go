@@ -16,7 +16,7 @@ import (
 	"foretoken"
 	"foretoken/internal/quote"
 	"foretoken/models/llama"
-	"foretoken/models/llama/tune"
+	"foretoken/models/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/matmul"

@@ -45,8 +45,11 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   else if (pkg ~ /^foretoken\/webgpu\//) {
     if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("webgpu knows nothing of language models")
   }
-  else if (pkg == "foretoken/models/llama/tune") {
+  else if (pkg == "foretoken/models/tune") {
     if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("tune takes a device, matrices and scratch, and knows no model")
+  }
+  else if (pkg == "foretoken/models/kv") {
+    if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("kv is the state of a sequence, and knows no model")
   }
   else if (pkg ~ /^foretoken\/models\//) {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")

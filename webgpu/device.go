@@ -74,6 +74,11 @@ type Binding struct {
 	Size   int
 }
 
+// From returns the range without its first words.
+func (b Binding) From(words int) Binding {
+	return Binding{Buffer: b.Buffer, Offset: b.Offset + 4*words, Size: b.Size - 4*words}
+}
+
 // Dispatch is one launch of a kernel with fixed bindings and workgroup counts.
 type Dispatch struct {
 	Kernel   Kernel
@@ -172,6 +177,12 @@ const (
 	// MaxUniformBindings is the most Constants bindings of one kernel.
 	MaxUniformBindings = 12
 )
+
+// AlignWords rounds a number of 32-bit words up to the alignment of bindings.
+func AlignWords(n int) int {
+	const a = BindingAlign / 4
+	return (n + a - 1) / a * a
+}
 
 // Counters count since the device was opened.
 type Counters struct {

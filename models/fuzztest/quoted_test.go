@@ -32,7 +32,7 @@ var known = map[string][]string{
 	"bench/profile.go":             {"m.Name"}, // methods
 	"bench/plan.go":                {"m.Name"},
 	"models/convert/split.go":      {"want.key"},
-	"models/llama/tune/prove.go":   {"key"},
+	"models/tune/prove.go":         {"key"},
 	"bench/run.go":                 {"m.Name"},
 	"cmd/foretoken/bench.go":       {"g.Name"},
 	"cmd/foretoken/main.go":        {"flag.Name"},

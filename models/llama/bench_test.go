@@ -36,16 +36,16 @@ func BenchmarkKernels(b *testing.B) {
 	const repeat = 32
 	c, w, y, p := m.cfg, &m.work, &m.layers[0], &m.prefill.batch
 	rows := func(v kernels.View, stride int) kernels.Rows { return kernels.Rows{View: v, Stride: stride} }
-	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
+	slots, cache := p.Slots(), m.seq.Layers[0]
 	for _, n := range []int{1, 4, 16} {
 		for i := range n { // the context of a run of 64 tokens
-			p.set(i, 1, 150, uint32(i), 151)
+			p.Set(i, 1, 150, uint32(i), 151)
 		}
-		if err := p.write(m.dev, w.inputs.Buffer); err != nil {
+		if err := p.Write(p.Capacity()); err != nil {
 			b.Fatal(err)
 		}
 		for name, record := range map[string]func(r *kernels.Recorder){
-			"embed": func(r *kernels.Recorder) { layer.RecordEmbed(r, m.embed.weights[0], p.tokens, w.x, n) },
+			"embed": func(r *kernels.Recorder) { layer.RecordEmbed(r, m.embed.weights[0], p.Tokens, w.x, n) },
 			"norm": func(r *kernels.Recorder) {
 				layer.RecordNorm(r, m.tuning.Lanes, w.x, y.attnNorm, w.norm, n, c.Dim, c.Eps)
 			},
@@ -53,10 +53,10 @@ func BenchmarkKernels(b *testing.B) {
 				m.matmul(r, y.qkv, rows(w.norm, c.Dim), rows(w.qkv, m.heads.Width()), n, false)
 			},
 			"rope": func(r *kernels.Recorder) {
-				attention.RecordRope(r, m.heads, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
+				attention.RecordRope(r, m.heads, p.Rows, m.rope, y.bias, w.qkv, cache.Keys, cache.Values, n)
 			},
 			"attention": func(r *kernels.Recorder) {
-				attention.Record(r, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n,
+				attention.Record(r, m.heads, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n,
 					m.span())
 			},
 			"out": func(r *kernels.Recorder) {
@@ -69,7 +69,7 @@ func BenchmarkKernels(b *testing.B) {
 			"down": func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
 			"head": func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
 			"sample": func(r *kernels.Recorder) {
-				sample.Record(r, m.tuning.Lanes, m.logitRows(n), m.opts.TopK, sample.RawLogits, w.draw, p.drawn,
+				sample.Record(r, m.tuning.Lanes, m.logitRows(n), m.opts.TopK, sample.RawLogits, w.draw, p.Drawn,
 					w.scratch, m.results.records.view)
 			},
 			"pass": func(r *kernels.Recorder) { m.forward(r, p, n) },

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"foretoken/models/gguf"
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -19,9 +20,9 @@ type Draft struct {
 	// feed, if not nil, takes the pending tokens of a new draft, and returns the tokens of the root's pass.
 	feed func(ctx context.Context, pending []int32) ([]int32, error)
 
-	rootPass      pass              // one or two pending tokens
+	rootPass      kv.Pass           // one or two pending tokens
 	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
-	hostPass      pass              // beams chosen by the host, at any level
+	hostPass      kv.Pass           // beams chosen by the host, at any level
 	hostForward   []webgpu.Program  // their blocks and logits, by bucket; compiled at first use
 	plans         map[int]*plan     // by k
 	tree          hostTree          // the last tree; its plan is nil if the last draft was a chain
@@ -45,7 +46,7 @@ type Draft struct {
 // and output matrix or an EAGLE-3 head.
 type network interface {
 	// forward records the blocks of a pass of n rows.
-	forward(r *kernels.Recorder, p *pass, n int)
+	forward(r *kernels.Recorder, p *kv.Pass, n int)
 	// head records the output norm and the logits of rows [from, n) into rows [to, …) of a logits view.
 	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
 }
@@ -85,12 +86,12 @@ func (o *Options) completeDraft() {
 
 // allocateInputs makes the buffers that a draft needs in addition to its model's.
 func (d *Draft) allocateInputs() error {
-	inputs, err := d.newBuffer("draft inputs", 4*(passWords(2, 1)+passWords(d.hostRows(), maxPasses)))
+	inputs, err := d.newBuffer("draft inputs", 4*(kv.PassWords(2, 1)+kv.PassWords(d.hostRows(), maxPasses)))
 	if err != nil {
 		return err
 	}
-	d.rootPass = newPass(&d.seq, inputs.Buffer, 0, 2, 1)
-	d.hostPass = newPass(&d.seq, inputs.Buffer, 4*passWords(2, 1), d.hostRows(), maxPasses)
+	d.rootPass = kv.NewPass(&d.seq, inputs.Buffer, 0, 2, 1)
+	d.hostPass = kv.NewPass(&d.seq, inputs.Buffer, 4*kv.PassWords(2, 1), d.hostRows(), maxPasses)
 	return nil
 }
 
@@ -117,7 +118,7 @@ func (d *Draft) Warm() error {
 
 // makePrefill compiles the programs of Prefill and of the root's pass.
 func (d *Draft) makePrefill() error {
-	d.hostForward = make([]webgpu.Program, bucket(d.opts.TopK)+1)
+	d.hostForward = make([]webgpu.Program, kv.Bucket(d.opts.TopK)+1)
 	b := &programBatch{}
 	d.recordPrefill(b, d.net.forward)
 	for n := 1; n <= 2; n++ {
@@ -130,7 +131,7 @@ func (d *Draft) makePrefill() error {
 }
 
 // hostRows returns the most rows of a pass over beams that the host chose.
-func (d *Draft) hostRows() int { return buckets[bucket(d.opts.TopK)] }
+func (d *Draft) hostRows() int { return kv.Buckets[kv.Bucket(d.opts.TopK)] }
 
 // Reset empties the sequence.
 func (d *Draft) Reset() {
@@ -143,7 +144,7 @@ func (d *Draft) Reset() {
 func (d *Draft) ReusePrefix(tokens []int32) int {
 	d.release()
 	d.staged = 0
-	return d.seq.reusePrefix(tokens)
+	return d.seq.ReusePrefix(tokens)
 }
 
 // clear discards the last draft, whose slots are already free.
@@ -153,7 +154,7 @@ func (d *Draft) clear() {
 
 // release discards the last draft and frees its slots.
 func (d *Draft) release() {
-	d.slots = d.seq.release(d.slots)
+	d.slots = d.seq.Release(d.slots)
 	d.clear()
 }
 
@@ -207,11 +208,11 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 		d.programs, d.staged = append(d.programs, d.staged), 0
 	}
 	b := &d.rootPass
-	if err := d.appendTokens(b, pending); err != nil {
+	if err := b.Append(pending); err != nil {
 		return 0, err
 	}
-	b.words[alignWords(b.capacity)] = uint32(d.Len()) // only the last row draws
-	return len(pending), b.write(d.dev, b.tokens.Buffer)
+	b.SetDrawn(0, uint32(d.Len())) // only the last row draws
+	return len(pending), b.Write(b.Capacity())
 }
 
 // checkPending returns an error if the tokens cannot begin a draft.
@@ -242,10 +243,10 @@ func (d *Draft) Commit(beams []int32) error {
 		accepted = append(accepted, at)
 	}
 	for level, at := range accepted {
-		d.seq.commit(d.slots[at], d.draftedToken(level, beams[level]))
-		d.slots[at] = committedSlot
+		d.seq.Commit(d.slots[at], d.draftedToken(level, beams[level]))
+		d.slots[at] = kv.Committed
 	}
-	d.seq.markWritten()
+	d.seq.MarkWritten()
 	d.release()
 	return nil
 }
@@ -283,7 +284,7 @@ type result struct {
 func (d *Draft) newResults(label string, words ...int) ([]result, error) {
 	total := 0
 	for _, n := range words {
-		total += alignWords(n)
+		total += webgpu.AlignWords(n)
 	}
 	v, err := d.newBuffer(label, 4*total)
 	if err != nil {
@@ -293,8 +294,8 @@ func (d *Draft) newResults(label string, words ...int) ([]result, error) {
 	var all []result
 	at := 0
 	for _, n := range words {
-		all = append(all, result{buffer: v.Buffer, back: back, at: at, words: alignWords(n)})
-		at += alignWords(n)
+		all = append(all, result{buffer: v.Buffer, back: back, at: at, words: webgpu.AlignWords(n)})
+		at += webgpu.AlignWords(n)
 	}
 	return all, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -32,7 +33,7 @@ type chain struct {
 
 // chainStep consumes one token and draws the next.
 type chainStep struct {
-	pass    pass
+	pass    kv.Pass
 	forward webgpu.Program
 	accept  webgpu.Program // acceptance head; 0 without one
 }
@@ -58,7 +59,7 @@ func (d *Draft) PrepareChain(count int) error {
 	}
 	if c.root == 0 {
 		r := d.recorder("chain root")
-		d.drawToken(r, 0, d.rootPass.drawn)
+		d.drawToken(r, 0, d.rootPass.Drawn)
 		b.add(r, &c.root)
 	}
 	have := len(c.steps)
@@ -67,13 +68,13 @@ func (d *Draft) PrepareChain(count int) error {
 		c.steps = append(make([]chainStep, 0, count-1), c.steps...)
 	}
 	for i := have; i < count-1; i++ {
-		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(&d.seq, c.inputs,
-			4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
+		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), kv.NewPass(&d.seq, c.inputs,
+			4*i*kv.PassWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
 		own := p
-		own.tokens = d.drawnRecord(i) // the drawn token is the record's first word
+		own.Tokens = d.drawnRecord(i) // the drawn token is the record's first word
 		d.net.forward(r, &own, 1)
 		d.net.head(r, 0, 1, d.work.logits, i+1)
-		d.drawToken(r, i+1, p.drawn)
+		d.drawToken(r, i+1, p.Drawn)
 		c.steps = append(c.steps, chainStep{pass: p})
 		b.add(r, &c.steps[i].forward)
 	}
@@ -94,7 +95,7 @@ func (d *Draft) allocateChain() error {
 	if c.scratch, err = d.newBuffer("filter scratch", sample.FilterScratch(1)); err != nil {
 		return err
 	}
-	inputs, err := d.newBuffer("chain inputs", 4*rows*passWords(1, rows))
+	inputs, err := d.newBuffer("chain inputs", 4*rows*kv.PassWords(1, rows))
 	if err != nil {
 		return err
 	}
@@ -172,17 +173,17 @@ func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
 // placeTokens adds the programs that draw tokens [from, to) of the chain to the run.
 func (d *Draft) placeTokens(from, to int) error {
 	c, first := &d.chain, max(from, 1)
-	if to-first > len(d.seq.free) {
-		return errFull
+	if to-first > d.seq.Free() {
+		return kv.ErrFull
 	}
 	for i := first; i < to; i++ {
 		var err error
-		if d.slots, err = d.seq.take(1, d.slots); err != nil {
+		if d.slots, err = d.seq.Take(1, d.slots); err != nil {
 			return err
 		}
 		s := &c.steps[i-1]
-		s.pass.set(0, 0, c.base+i-1, d.slots[i-1], c.base, d.slots[:i]...)
-		if err := s.pass.write(d.dev, c.inputs); err != nil {
+		s.pass.Set(0, 0, c.base+i-1, d.slots[i-1], c.base, d.slots[:i]...)
+		if err := s.pass.Write(1); err != nil {
 			return err
 		}
 		d.programs = append(d.programs, s.forward)

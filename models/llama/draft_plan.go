@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -53,7 +54,7 @@ type proposal struct {
 
 // planLevel is a level after the root's.
 type planLevel struct {
-	pass    pass
+	pass    kv.Pass
 	slots   kernels.View   // u32 (2k): the beams' slots and given candidates; see tree.Selection
 	scores  kernels.View   // f32 (k): the beams' V
 	out     proposal       // its result begins with the output of tree.RecordSelect
@@ -77,7 +78,7 @@ func (d *Draft) PrepareGrowth(depth, k int, expand bool) error {
 	if err != nil || !expand {
 		return err
 	}
-	return d.prepareHost(p, ranked, buckets[:len(d.hostForward)]...)
+	return d.prepareHost(p, ranked, kv.Buckets[:len(d.hostForward)]...)
 }
 
 // levelLimit returns how many passes of k beams fit in the spare KV slots.
@@ -118,7 +119,7 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 			return nil, err
 		}
 		p.unused = [2]kernels.View{spare[0].view(0, k), spare[1].view(0, maxPasses*k)}
-		d.rank(b, p, &p.root, d.rootPass.drawn)
+		d.rank(b, p, &p.root, d.rootPass.Drawn)
 	}
 	levels, err := d.deepen(b, p, depth)
 	if err != nil {
@@ -134,7 +135,7 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 // allocatePlan makes the buffers of the root and of the levels.
 func (d *Draft) allocatePlan(p *plan) error {
 	k, most := p.k, levelLimit(p.k)
-	inputs, err := d.newBuffer("draft inputs", 4*max(most, 1)*passWords(k, maxPasses))
+	inputs, err := d.newBuffer("draft inputs", 4*max(most, 1)*kv.PassWords(k, maxPasses))
 	if err != nil {
 		return err
 	}
@@ -145,8 +146,8 @@ func (d *Draft) allocatePlan(p *plan) error {
 	if p.buffers.scores, err = d.newResults("draft scores", slices.Repeat([]int{k}, max(most, 1))...); err != nil {
 		return err
 	}
-	words := slices.Repeat([]int{picks(k) + alignWords(k*kernels.SampleWords(k)) + k}, most+1)
-	words[0] = alignWords(kernels.SampleWords(k)) + 1
+	words := slices.Repeat([]int{picks(k) + webgpu.AlignWords(k*kernels.SampleWords(k)) + k}, most+1)
+	words[0] = webgpu.AlignWords(kernels.SampleWords(k)) + 1
 	if p.buffers.result, err = d.newResults("draft results", words...); err != nil {
 		return err
 	}
@@ -155,12 +156,12 @@ func (d *Draft) allocatePlan(p *plan) error {
 }
 
 // picks returns the size in words of tree.RecordSelect's output, with which a level's result begins.
-func picks(k int) int { return alignWords(tree.SelectWords(k, k)) }
+func picks(k int) int { return webgpu.AlignWords(tree.SelectWords(k, k)) }
 
 // place puts a proposal of n rows at word at of a result.
 func (p *proposal) place(r result, at, n, k int) {
 	p.result, p.rows, p.at = r, n, at
-	p.estimates = at + alignWords(n*kernels.SampleWords(k))
+	p.estimates = at + webgpu.AlignWords(n*kernels.SampleWords(k))
 }
 
 // records returns the view of sample.Record's output.
@@ -187,15 +188,15 @@ func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error)
 	k, room := p.k, &p.buffers
 	for level := from; level < depth; level++ { // the beams are candidates of the level above; level 0 follows the root
 		l, result := &levels[level], room.result[level+1]
-		l.pass = newPass(&d.seq, room.inputs, 4*level*passWords(k, maxPasses), k, maxPasses)
+		l.pass = kv.NewPass(&d.seq, room.inputs, 4*level*kv.PassWords(k, maxPasses), k, maxPasses)
 		l.slots, l.scores = room.slots[level].view(0, 2*k), room.scores[level].view(0, k)
 		l.out.place(result, picks(k), k, k)
 		s := tree.Selection{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k),
 			Scores: p.unused[0], Ancestors: p.unused[1],
-			Slots: l.slots, NextTokens: l.pass.tokens, NextScores: l.scores, NextAncestors: l.pass.ancestors}
+			Slots: l.slots, NextTokens: l.pass.Tokens, NextScores: l.scores, NextAncestors: l.pass.Ancestors}
 		if level > 0 {
 			above := &levels[level-1]
-			s.Beams, s.Samples, s.Scores, s.Ancestors = k, above.out.records(k), above.scores, above.pass.ancestors
+			s.Beams, s.Samples, s.Scores, s.Ancestors = k, above.out.records(k), above.scores, above.pass.Ancestors
 		}
 		s.Out = result.view(0, tree.SelectWords(s.Beams, k))
 		choose := d.recorder(fmt.Sprintf("beams of level %d by %d", level+1, k))
@@ -205,7 +206,7 @@ func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error)
 		d.net.head(forward, 0, k, d.work.logits, 0)
 		b.add(choose, &l.choose)
 		b.add(forward, &l.forward)
-		d.rank(b, p, &l.out, l.pass.drawn)
+		d.rank(b, p, &l.out, l.pass.Drawn)
 	}
 	return levels, nil
 }
@@ -219,14 +220,14 @@ const (
 	pruned                      // ranked, with beams chosen by a classifier; see DraftPruned
 )
 
-func (p *plan) hostProposal(n int) *proposal { return &p.host[bucket(n)] }
+func (p *plan) hostProposal(n int) *proposal { return &p.host[kv.Bucket(n)] }
 
 // prepareHost compiles the missing programs of a plan for host passes of the given rows.
 func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 	b := &programBatch{}
 	for _, n := range rows {
-		at := bucket(n)
-		n = buckets[at]
+		at := kv.Bucket(n)
+		n = kv.Buckets[at]
 		if d.hostForward[at] == 0 {
 			r := d.recorder(fmt.Sprintf("draft beams %d", n))
 			d.net.forward(r, &d.hostPass, n)
@@ -235,7 +236,7 @@ func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 		}
 		out := p.hostProposal(n)
 		if out.rows == 0 {
-			results, err := d.newResults("candidates", alignWords(n*kernels.SampleWords(p.k))+n)
+			results, err := d.newResults("candidates", webgpu.AlignWords(n*kernels.SampleWords(p.k))+n)
 			if err != nil {
 				return err
 			}
@@ -243,9 +244,9 @@ func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 		}
 		switch {
 		case rule == ranked && out.rank == 0:
-			d.rank(b, p, out, d.hostPass.drawn)
+			d.rank(b, p, out, d.hostPass.Drawn)
 		case rule == drawn && out.draw == 0:
-			d.drawChildren(b, p, out, d.hostPass.drawn)
+			d.drawChildren(b, p, out, d.hostPass.Drawn)
 		}
 		d.addEstimate(b, out)
 	}
@@ -253,17 +254,4 @@ func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 		d.preparing(fmt.Sprintf("recording beams by %d", p.k))
 	}
 	return d.buildBatch(b)
-}
-
-// writePlaces uploads a pass's positions and slots. tree.RecordSelect writes its tokens and ancestors on the
-// device.
-func (p *pass) writePlaces(dev webgpu.Device) error {
-	row := alignWords(p.capacity)
-	return dev.Write(p.drawn.Buffer, p.drawn.Offset, webgpu.U32Bytes(p.words[row:2*row+p.capacity*kernels.RowWords]))
-}
-
-// writeRows uploads the first n rows.
-func (p *pass) writeRows(dev webgpu.Device, n int) error {
-	list := 2*alignWords(p.capacity) + alignWords(p.capacity*kernels.RowWords)
-	return dev.Write(p.tokens.Buffer, p.at, webgpu.U32Bytes(p.words[:list+n*p.stride]))
 }

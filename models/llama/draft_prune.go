@@ -66,11 +66,11 @@ func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
 		scores := p.buffers.scores
 		s := tree.Pruning{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k),
 			To: scores[level].at, Paths: kernels.View{Buffer: scores[0].buffer, Size: 4 * len(scores[0].back)},
-			Ancestors: p.unused[1], Slots: l.slots, NextTokens: l.pass.tokens, NextAncestors: l.pass.ancestors,
+			Ancestors: p.unused[1], Slots: l.slots, NextTokens: l.pass.Tokens, NextAncestors: l.pass.Ancestors,
 			Net: d.pruner.net}
 		if level > 0 {
 			above := &p.levels[level-1]
-			s.Beams, s.Samples, s.Ancestors, s.From = k, above.out.records(k), above.pass.ancestors, scores[level-1].at
+			s.Beams, s.Samples, s.Ancestors, s.From = k, above.out.records(k), above.pass.Ancestors, scores[level-1].at
 		}
 		s.Out = l.out.result.view(0, tree.SelectWords(s.Beams, k))
 		r := d.recorder(fmt.Sprintf("pruned beams of level %d by %d", level+1, k))

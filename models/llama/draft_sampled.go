@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -54,12 +55,12 @@ func (d *Draft) PrepareSampled(depth, k int) error {
 	}
 	if p.root.draw == 0 {
 		b := &programBatch{}
-		d.drawChildren(b, p, &p.root, d.rootPass.drawn)
+		d.drawChildren(b, p, &p.root, d.rootPass.Drawn)
 		if err := d.buildBatch(b); err != nil {
 			return err
 		}
 	}
-	if err := d.prepareHost(p, drawn, buckets[:len(d.hostForward)]...); err != nil {
+	if err := d.prepareHost(p, drawn, kv.Buckets[:len(d.hostForward)]...); err != nil {
 		return err
 	}
 	return d.prepareDrawnLevels(depth, k)
@@ -83,7 +84,7 @@ func (d *Draft) prepareDrawnLevels(depth, k int) error {
 		if l.store != 0 {
 			continue
 		}
-		d.drawChildren(b, p, &l.out, l.pass.drawn)
+		d.drawChildren(b, p, &l.out, l.pass.Drawn)
 		r := d.recorder(fmt.Sprintf("store %d of level %d", k, i+1))
 		sample.RecordKeep(r, d.logitRows(k), p.buffers.places[i].view(0, sample.KeepWords), d.distributions.logits)
 		b.add(r, &l.store)
@@ -122,7 +123,7 @@ func (d *Draft) prepareDistributions() error {
 	stored.programs = make([]webgpu.Program, len(d.hostForward))
 	record(1, &stored.root)
 	for i := range stored.programs {
-		record(buckets[i], &stored.programs[i])
+		record(kv.Buckets[i], &stored.programs[i])
 	}
 	if err := d.buildBatch(b); err != nil {
 		return err

@@ -129,8 +129,8 @@ func TestSampleTreeRoom(t *testing.T) {
 	for range 7 {
 		mustLevels(t)(d.Expand(background, all))
 	}
-	free := len(d.seq.free)
-	if _, err := d.Expand(background, all); err == nil || len(d.seq.free) != free {
+	free := d.seq.Free()
+	if _, err := d.Expand(background, all); err == nil || d.seq.Free() != free {
 		t.Fatal("a distribution too many was not refused", err)
 	}
 	levels := mustLevels(t)(d.Expand(background, all[:15]))
@@ -162,8 +162,7 @@ func TestSampleTreeDistribution(t *testing.T) {
 			Sampling: spec.Sampling{Temperature: temperature, Seed: uint64(seed)}}))
 		firsts[levels[0].Candidates[0].Token]++
 		seconds[levels[0].Candidates[1].Token]++
-		d.seq.putBack(d.seq.table[12]) // the next draft consumes the root again
-		d.seq.table, d.seq.uploaded = d.seq.table[:12], 12
+		d.ReusePrefix(text[:12]) // the next draft consumes the root again
 	}
 	q := spectest.Distribution(spec.Sampling{Temperature: temperature},
 		d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, 0))

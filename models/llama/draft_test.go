@@ -253,8 +253,8 @@ func TestGrowthMatchesReference(t *testing.T) {
 			}
 			prefix = append(append(prefix, path...), int32(100+round))
 			fed += len(path)
-			if d.Len() != fed || len(d.seq.free)+fed != int(d.work.trash) {
-				t.Fatalf("%d tokens and %d free slots after %d committed", d.Len(), len(d.seq.free), fed)
+			if d.Len() != fed || d.seq.Free()+fed != int(d.seq.Padding()) {
+				t.Fatalf("%d tokens and %d free slots after %d committed", d.Len(), d.seq.Free(), fed)
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -263,14 +264,14 @@ func (d *Draft) addLevel(p *plan, level, base int, rule candidateRule, given []i
 func (d *Draft) placeLevel(p *plan, level, base int, rule candidateRule, given []int32) error {
 	l, first := &p.levels[level], len(d.slots)
 	var err error
-	if d.slots, err = d.seq.take(p.k, d.slots); err != nil {
+	if d.slots, err = d.seq.Take(p.k, d.slots); err != nil {
 		return err
 	}
 	own := d.slots[first:]
 	for i, slot := range own { // tree.RecordSelect writes tokens and ancestors
-		l.pass.set(i, 0, base+level, slot, base)
+		l.pass.Set(i, 0, base+level, slot, base)
 	}
-	if err := l.pass.writePlaces(d.dev); err != nil {
+	if err := l.pass.WritePlaces(); err != nil {
 		return err
 	}
 	choose := l.choose
@@ -402,8 +403,8 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	if err := d.checkContext(g.base, level+passes); err != nil {
 		return nil, err
 	}
-	if passes*p.k > len(d.seq.free) {
-		return nil, errFull
+	if passes*p.k > d.seq.Free() {
+		return nil, kv.ErrFull
 	}
 	levels := p.levels[level : level+passes]
 	// The host knows the candidates of the last level and chooses the first beams; the device chooses the later
@@ -419,7 +420,7 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	if err := d.dev.Write(levels[0].scores.Buffer, levels[0].scores.Offset, webgpu.F32Bytes(g.scores)); err != nil {
 		return nil, err
 	}
-	if err := levels[0].pass.writeRows(d.dev, p.k); err != nil {
+	if err := levels[0].pass.Write(p.k); err != nil {
 		return nil, err
 	}
 	d.programs = d.programs[:0]
@@ -464,8 +465,8 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	if err := d.checkContext(g.base, level+1); err != nil {
 		return nil, err
 	}
-	if n > len(d.seq.free) {
-		return nil, errFull
+	if n > d.seq.Free() {
+		return nil, kv.ErrFull
 	}
 	rule := ranked
 	if g.sampled {
@@ -481,18 +482,18 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	if err := d.placeBeams(&d.hostPass, beams); err != nil {
 		return nil, err
 	}
-	rows := buckets[bucket(n)]
-	d.hostPass.pad(n, rows, d.work.trash)
-	if err := d.hostPass.writeRows(d.dev, rows); err != nil {
+	rows := kv.Buckets[kv.Bucket(n)]
+	d.hostPass.Pad(n, rows)
+	if err := d.hostPass.Write(rows); err != nil {
 		return nil, err
 	}
 	out := g.plan.hostProposal(n)
-	d.programs = append(d.programs[:0], d.hostForward[bucket(n)])
+	d.programs = append(d.programs[:0], d.hostForward[kv.Bucket(n)])
 	if g.sampled {
 		if err := d.placeDistributions(d.distributions.place, n); err != nil {
 			return nil, err
 		}
-		d.programs = append(d.programs, d.distributions.programs[bucket(n)], out.draw)
+		d.programs = append(d.programs, d.distributions.programs[kv.Bucket(n)], out.draw)
 	} else {
 		d.programs = append(d.programs, out.rank)
 	}
@@ -509,10 +510,10 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 }
 
 // placeBeams takes slots for candidates of the last level and fills the first rows of a pass with them.
-func (d *Draft) placeBeams(b *pass, beams []int32) error {
+func (d *Draft) placeBeams(b *kv.Pass, beams []int32) error {
 	g, first := &d.tree, len(d.slots)
 	var err error
-	if d.slots, err = d.seq.take(len(beams), d.slots); err != nil {
+	if d.slots, err = d.seq.Take(len(beams), d.slots); err != nil {
 		return err
 	}
 	var path [maxPasses]uint32
@@ -525,7 +526,7 @@ func (d *Draft) placeBeams(b *pass, beams []int32) error {
 			path[l-1] = d.slots[g.first[l-1]+int(parent)]
 			c = g.levels[l-1].Beams[parent]
 		}
-		b.set(i, token, g.base+level, d.slots[first+i], g.base, path[:level+1]...)
+		b.Set(i, token, g.base+level, d.slots[first+i], g.base, path[:level+1]...)
 	}
 	return nil
 }

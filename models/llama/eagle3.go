@@ -158,7 +158,7 @@ func (e *headSequence) addTokens(tokens []int32) {
 
 // prefillPairs consumes the first n uncached tokens with forward, which runs or stages them.
 func (e *headSequence) prefillPairs(ctx context.Context, n int, forward func(context.Context, []int32) error) error {
-	if err := e.target.seq.flush(e.target.dev, e.target.work.table); err != nil {
+	if err := e.target.seq.Flush(); err != nil {
 		return err
 	}
 	if err := forward(ctx, e.uncached[:n]); err != nil {
@@ -191,9 +191,9 @@ func (e *headSequence) feed(ctx context.Context, pending []int32) ([]int32, erro
 func (e *headSequence) placeEmpty() error {
 	t := e.target
 	if t.Len() > 0 {
-		return t.seq.flush(t.dev, t.work.table)
+		return t.seq.Flush()
 	}
-	return t.dev.Write(t.work.table.Buffer, t.work.table.Offset, webgpu.U32Bytes([]uint32{t.work.trash}))
+	return t.dev.Write(t.seq.Table.Buffer, t.seq.Table.Offset, webgpu.U32Bytes([]uint32{t.seq.Padding()}))
 }
 
 // Commit appends accepted tokens, as Draft.Commit does. Their pairs run with the next draft, when the target has

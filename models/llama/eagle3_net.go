@@ -7,9 +7,10 @@ import (
 
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
-	"foretoken/models/llama/tune"
+	"foretoken/models/kv"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
+	"foretoken/models/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/attention"
@@ -42,35 +43,35 @@ var _ network = (*eagleNet)(nil)
 
 // committed reports whether a pass consumes committed tokens, whose features are the target's. For drafted tokens
 // the feature is the head's own output for the token before.
-func (e *eagleNet) committed(p *pass) bool {
+func (e *eagleNet) committed(p *kv.Pass) bool {
 	return p == &e.prefill.batch || e.draft != nil && p == &e.draft.rootPass
 }
 
 // forward records a pass of n rows. The layer's output ends up in work.x and, by slot, in hidden.
-func (e *eagleNet) forward(r *kernels.Recorder, p *pass, n int) {
+func (e *eagleNet) forward(r *kernels.Recorder, p *kv.Pass, n int) {
 	c, w, y := e.cfg, &e.work, &e.layers[0]
-	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
+	slots, cache := p.Slots(), e.seq.Layers[0]
 	rows := func(v kernels.View, stride int) kernels.Rows { return kernels.Rows{View: v, Stride: stride} }
 	if e.committed(p) {
 		t := e.target
 		for i, tap := range t.taps.views {
-			layer.RecordGatherFeatures(r, p.rows, t.work.table, tap, e.tapped, n, t.cfg.Dim)
+			layer.RecordGatherFeatures(r, p.Rows, t.seq.Table, tap, e.tapped, n, t.cfg.Dim)
 			e.matmul(r, e.fuse[i], rows(e.tapped, t.cfg.Dim), rows(w.x, c.Dim), n, i > 0)
 		}
 	} else {
 		layer.RecordParentFeatures(r, slots, e.hidden, w.x, n, c.Dim)
 	}
 	for _, part := range e.embed.weights {
-		layer.RecordEmbed(r, part, p.tokens, e.embedded, n)
+		layer.RecordEmbed(r, part, p.Tokens, e.embedded, n)
 	}
 	qkv := rows(w.qkv, e.heads.Width())
 	e.matmul(r, y.qkv, e.norm(r, e.embedded, y.attnNorm, n), qkv, n, false)
 	e.matmul(r, e.featureQKV, e.norm(r, w.x, e.featNorm, n), qkv, n, true)
-	attention.RecordRope(r, e.heads, p.rows, e.rope, kernels.View{}, w.qkv, y.keys, y.values, n)
-	attention.Record(r, e.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, e.span())
+	attention.RecordRope(r, e.heads, p.Rows, e.rope, kernels.View{}, w.qkv, cache.Keys, cache.Values, n)
+	attention.Record(r, e.heads, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n, e.span())
 	x := e.residual(r, y.out, rows(w.att, c.Heads*c.HeadDim), n, y.ffnNorm)
 	e.residual(r, y.down, e.activate(r, y, x, n), n, e.outNorm)
-	layer.RecordStoreFeatures(r, p.rows, w.x, e.hidden, n, c.Dim)
+	layer.RecordStoreFeatures(r, p.Rows, w.x, e.hidden, n, c.Dim)
 }
 
 // head records the logits of rows [from, n): over the draft vocabulary, then spread over the target's, where tokens
@@ -143,7 +144,7 @@ func (e *eagleNet) loadBuffers(ctx context.Context) error {
 // allocate makes the buffers that only a head needs.
 func (e *eagleNet) allocate() error {
 	rows := max(e.passRows(), maxPrefill)
-	e.stride = alignWords(e.weights.DraftVocab)
+	e.stride = webgpu.AlignWords(e.weights.DraftVocab)
 	sources := make([]uint32, e.weights.Vocab)
 	for i := range sources {
 		sources[i] = sample.NoSource
@@ -158,7 +159,7 @@ func (e *eagleNet) allocate() error {
 	}{
 		{&e.tapped, "tapped features", rows * e.target.cfg.Dim},
 		{&e.embedded, "embedded tokens", rows * e.cfg.Dim},
-		{&e.hidden, "hidden states", (int(e.work.trash) + 1) * e.cfg.Dim},
+		{&e.hidden, "hidden states", (int(e.seq.Padding()) + 1) * e.cfg.Dim},
 		{&e.draftLogits, "draft logits", rows * e.stride},
 		{&e.draftIDs, "draft vocabulary", len(sources)},
 	} {

@@ -148,8 +148,8 @@ func features(t *testing.T, target *Target) [][]float64 {
 	dim, out := target.cfg.Dim, make([][]float64, target.Len())
 	for _, v := range target.taps.views {
 		all := device(t, target.dev, v.Buffer, v.Size/4).F32()
-		for p, slot := range target.seq.table {
-			for _, x := range all[int(slot)*dim:][:dim] {
+		for p := range out {
+			for _, x := range all[int(target.seq.Slot(p))*dim:][:dim] {
 				out[p] = append(out[p], float64(x))
 			}
 		}

@@ -2,9 +2,9 @@ package llama
 
 import (
 	"fmt"
-	"slices"
 
-	"foretoken/models/llama/tune"
+	"foretoken/models/kv"
+	"foretoken/models/tune"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -13,9 +13,6 @@ import (
 	"foretoken/webgpu/kernels/matmul"
 	"foretoken/webgpu/kernels/sample"
 )
-
-// buckets are the row counts for which programs are recorded.
-var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024}
 
 // maxPrefill is the largest prefill chunk: two of the widest matrix tiles.
 const maxPrefill = 32
@@ -26,28 +23,6 @@ func (m *Model) prefillRows() int {
 		return maxPrefill / 2
 	}
 	return maxPrefill
-}
-
-// bucket returns the index of the smallest bucket that holds n rows.
-func bucket(n int) int {
-	i, _ := slices.BinarySearch(buckets, n)
-	if i == len(buckets) {
-		panic(fmt.Sprintf("llama: no bucket for %d rows", n))
-	}
-	return i
-}
-
-// pass is the input of one forward pass. Its parts lie in one buffer, so that one write before the run fills them.
-type pass struct {
-	seq       *sequence    // the rows attend through its table
-	tokens    kernels.View // u32 (rows)
-	drawn     kernels.View // u32 (rows): the position each row draws for
-	rows      kernels.View // u32 (rows, kernels.RowWords)
-	ancestors kernels.View // u32 (rows, stride)
-	stride    int
-	words     []uint32 // host copy, in the buffer's layout
-	at        int      // byte offset of the pass in the input buffer
-	capacity  int
 }
 
 // onePassRows is the number of rows that every model can run at once. A larger tree runs in parts as large as
@@ -61,7 +36,7 @@ const passBytes = 64 << 20
 // a part's ancestors are in the cache when the part runs; a larger tree needs no larger workspace.
 func (m *Model) passRows() int {
 	c, most := m.cfg, min(passBytes, m.dev.Info().Limits.MaxBindingSize)
-	widest := max(alignWords(c.Vocab), 2*c.FFN, m.heads.Width(), c.Dim)
+	widest := max(webgpu.AlignWords(c.Vocab), 2*c.FFN, m.heads.Width(), c.Dim)
 	rows := min(m.opts.MaxRows, onePassRows)
 	for _, n := range []int{128, 256, 512, m.opts.MaxRows} {
 		if n <= m.opts.MaxRows && 4*n*widest <= most && (m.opts.passRows == 0 || n <= m.opts.passRows) {
@@ -74,68 +49,6 @@ func (m *Model) passRows() int {
 // ancestorStride returns the length of a row's list of ancestors, itself included, in the batch pass.
 func (m *Model) ancestorStride() int { return min(m.batchRows(), spec.MaxDepth+2) }
 
-// alignWords rounds n words up to the binding alignment.
-func alignWords(n int) int {
-	const a = webgpu.BindingAlign / 4
-	return (n + a - 1) / a * a
-}
-
-// passWords returns the size of a pass of capacity rows in words.
-func passWords(capacity, stride int) int {
-	return 2*alignWords(capacity) + alignWords(capacity*kernels.RowWords) + alignWords(capacity*stride)
-}
-
-// newPass places a pass of capacity rows over a sequence at byte offset at of a buffer.
-func newPass(seq *sequence, buffer webgpu.Buffer, at, capacity, stride int) pass {
-	p := pass{seq: seq, at: at, capacity: capacity, stride: stride, words: make([]uint32, passWords(capacity, stride))}
-	view := func(words int) kernels.View {
-		v := kernels.View{Buffer: buffer, Offset: at, Size: 4 * words}
-		at += 4 * alignWords(words)
-		return v
-	}
-	p.tokens, p.drawn = view(capacity), view(capacity)
-	p.rows, p.ancestors = view(capacity*kernels.RowWords), view(capacity*stride)
-	return p
-}
-
-// set fills row i. ancestors holds the slots of the positions from shared on, ending with the row's own.
-func (p *pass) set(i int, token int32, position int, slot uint32, shared int, ancestors ...uint32) {
-	row := alignWords(p.capacity)
-	p.words[i] = uint32(token)
-	p.words[row+i] = uint32(position + 1)
-	copy(p.words[2*row+i*kernels.RowWords:], []uint32{uint32(position), slot, uint32(shared),
-		uint32(min(shared, p.seq.identityPrefix()))})
-	list := 2*row + alignWords(p.capacity*kernels.RowWords) + i*p.stride
-	copy(p.words[list:list+p.stride], ancestors)
-}
-
-// pad fills the bucket's unused rows. They attend to the slot trash, which belongs to no position.
-func (p *pass) pad(from, to int, trash uint32) {
-	for i := from; i < to; i++ {
-		p.set(i, 0, 0, trash, 0, trash)
-	}
-}
-
-func (p *pass) write(dev webgpu.Device, buffer webgpu.Buffer) error {
-	return dev.Write(buffer, p.at, webgpu.U32Bytes(p.words))
-}
-
-// rowsFrom returns the pass without its first rows, for recording. from must be a multiple of 64, so that the views
-// are aligned for binding.
-func (p *pass) rowsFrom(from int) *pass {
-	q := *p
-	for v, words := range map[*kernels.View]int{&q.tokens: 1, &q.drawn: 1, &q.rows: kernels.RowWords,
-		&q.ancestors: p.stride} {
-		*v = viewFrom(*v, from*words)
-	}
-	return &q
-}
-
-// viewFrom returns a view without its first words.
-func viewFrom(v kernels.View, words int) kernels.View {
-	return kernels.View{Buffer: v.Buffer, Offset: v.Offset + 4*words, Size: v.Size - 4*words}
-}
-
 // workspace is device memory that the passes share.
 type workspace struct {
 	x, norm, qkv, att, gates, act kernels.View // activations (passRows, …)
@@ -144,10 +57,8 @@ type workspace struct {
 	logits                        kernels.View // (passRows, stride)
 	stride                        int          // floats per row of logits, a multiple of the binding alignment
 	scratch                       kernels.View // of the sampling kernels
-	table                         kernels.View // the sequence's slots (context)
 	draw                          kernels.View // kernels.DrawParams
 	inputs                        kernels.View // input of the batch pass
-	trash                         uint32       // slot that padding rows write to
 }
 
 // span returns the most positions that a row attends to.
@@ -159,22 +70,22 @@ func (m *Model) span() int {
 }
 
 func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n int) {
-	h, y, w, span := m.heads, &m.layers[layer], &m.work, m.span()
+	h, cache, w, span := m.heads, m.seq.Layers[layer], &m.work, m.span()
 	switch s := m.cfg.Slides; {
 	case s != nil && s[layer]:
 		span = min(h.Window, span)
 	case s != nil:
 		h.Window = 0
 	}
-	attention.Record(r, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
+	attention.Record(r, h, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n, span)
 }
 
 // allocate makes the KV cache and the workspace. Their sizes depend only on the configuration, the options and the
 // device's limits, so that Plan can compute them without loading.
 func (m *Model) allocate() error {
 	c, rows, w := m.cfg, max(m.passRows(), maxPrefill), &m.work
-	w.stride = alignWords(c.Vocab)
-	w.trash = uint32(m.opts.Context + m.spareSlots())
+	w.stride = webgpu.AlignWords(c.Vocab)
+	m.seq = kv.NewSequence(m.dev, m.opts.Context+m.spareSlots())
 	if err := m.allocateKV(); err != nil {
 		return err
 	}
@@ -199,12 +110,12 @@ func (m *Model) allocate() error {
 	w.scores = view("parts of attention", max(scored*parts, tune.TimedRows*kernels.SampleWords(m.opts.TopK)))
 	w.logits = view("logits", m.passRows()*w.stride)
 	w.scratch = view("sampling scratch", sample.Scratch(m.passRows(), m.opts.Vocab)/4)
-	w.table, w.draw = view("slot table", m.opts.Context), view("draw parameters", kernels.DrawWords)
+	m.seq.Table, w.draw = view("slot table", m.opts.Context), view("draw parameters", kernels.DrawWords)
 	m.rope = view("rotary table", m.opts.Context*c.Rotary)
 	if err != nil {
 		return err
 	}
-	if w.inputs, err = m.newBuffer("inputs", 4*passWords(m.batchRows(), m.ancestorStride())); err != nil ||
+	if w.inputs, err = m.newBuffer("inputs", 4*kv.PassWords(m.batchRows(), m.ancestorStride())); err != nil ||
 		m.planning() {
 		return err
 	}
@@ -228,16 +139,18 @@ func (m *Model) widestPacked() int {
 // allocateKV makes the KV cache, with one buffer each for the keys and the values of a layer.
 func (m *Model) allocateKV() error {
 	before := m.bytes
-	size := 4 * m.heads.CacheWords(int(m.work.trash)+1)
+	size := 4 * m.heads.CacheWords(int(m.seq.Padding())+1)
 	if most := m.maxBinding(); size > most {
 		return m.cacheTooLarge(size, most)
 	}
-	for i := range m.layers {
+	m.seq.Layers = make([]kv.Layer, len(m.layers))
+	for i := range m.seq.Layers {
+		cache := &m.seq.Layers[i]
 		var err error
-		if m.layers[i].keys, err = m.newBinding("keys", size); err != nil {
+		if cache.Keys, err = m.newBinding("keys", size); err != nil {
 			return err
 		}
-		if m.layers[i].values, err = m.newBinding("values", size); err != nil {
+		if cache.Values, err = m.newBinding("values", size); err != nil {
 			return err
 		}
 	}
@@ -256,16 +169,16 @@ func (m *Model) matmul(r *kernels.Recorder, w *matrix, x, out kernels.Rows, rows
 
 // forward records the blocks of a pass of n rows. The residual stream ends up in work.x, the input of finalRows in
 // work.norm.
-func (m *Model) forward(r *kernels.Recorder, p *pass, n int) {
+func (m *Model) forward(r *kernels.Recorder, p *kv.Pass, n int) {
 	c, w := m.cfg, &m.work
-	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
+	slots := p.Slots()
 	x := m.embedTokens(r, p, n)
 	for i := range m.layers {
 		y, after := &m.layers[i], m.outNorm
 		if i+1 < len(m.layers) {
 			after = m.layers[i+1].attnNorm
 		}
-		m.project(r, p, y, x, n)
+		m.project(r, p, i, x, n)
 		m.attention(r, i, slots, n)
 		x = m.residual(r, y.out, kernels.Rows{View: w.att, Stride: c.Heads * c.HeadDim}, n, y.ffnNorm)
 		x = m.residual(r, y.down, m.activate(r, y, x, n), n, after)
@@ -286,30 +199,30 @@ func (m *Model) scaledRows() kernels.Rows {
 }
 
 // embedTokens records the embedding and returns the input of the next product.
-func (m *Model) embedTokens(r *kernels.Recorder, p *pass, n int) kernels.Rows {
+func (m *Model) embedTokens(r *kernels.Recorder, p *kv.Pass, n int) kernels.Rows {
 	c, w, gain := m.cfg, &m.work, m.layers[0].attnNorm
 	if e := m.embed.weights[0]; len(m.embed.weights) == 1 && layerkernel.CanEmbedNext(e) {
-		return layerkernel.RecordEmbedNext(r, e, p.tokens, w.x, n, gain, m.scaledRows(), c.Eps)
+		return layerkernel.RecordEmbedNext(r, e, p.Tokens, w.x, n, gain, m.scaledRows(), c.Eps)
 	}
 	for _, e := range m.embed.weights {
-		layerkernel.RecordEmbed(r, e, p.tokens, w.x, n)
+		layerkernel.RecordEmbed(r, e, p.Tokens, w.x, n)
 	}
 	return m.norm(r, w.x, gain, n)
 }
 
 // project records a layer's queries, which go to work.qkv, and its keys and values, which go to the cache.
-func (m *Model) project(r *kernels.Recorder, p *pass, y *decoderLayer, x kernels.Rows, n int) {
-	c, w, h := m.cfg, &m.work, m.heads
+func (m *Model) project(r *kernels.Recorder, p *kv.Pass, layer int, x kernels.Rows, n int) {
+	c, w, h, y, cache := m.cfg, &m.work, m.heads, &m.layers[layer], &m.seq.Layers[layer]
 	if q := y.qkv.weights[0]; len(y.qkv.weights) == 1 && y.bias.Buffer == 0 && !c.HeadNorm &&
 		m.tuning.Family(q).CanRope(q, h) {
-		matmul.RecordRope(r, m.familyFor(q, n), q, h, x, p.rows, m.rope, w.qkv, y.keys, y.values, n)
+		matmul.RecordRope(r, m.familyFor(q, n), q, h, x, p.Rows, m.rope, w.qkv, cache.Keys, cache.Values, n)
 		return
 	}
 	m.matmul(r, y.qkv, x, kernels.Rows{View: w.qkv, Stride: h.Width()}, n, false)
 	if c.HeadNorm {
 		layerkernel.RecordNormHeads(r, m.tuning.Lanes, h, y.headNorm, w.qkv, n, c.Eps)
 	}
-	attention.RecordRope(r, h, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
+	attention.RecordRope(r, h, p.Rows, m.rope, y.bias, w.qkv, cache.Keys, cache.Values, n)
 }
 
 // residual records a product that is added to the residual stream and the norm of the stream with gain, and returns

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/models/kv"
 	"foretoken/webgpu"
 )
 
@@ -30,7 +31,7 @@ func (m *Model) hidden(ctx context.Context, tokens []int32, reset func(), each f
 			return err
 		}
 		n := m.chunk(len(tokens))
-		norm, err := m.normProgram(bucket(n))
+		norm, err := m.normProgram(kv.Bucket(n))
 		if err != nil {
 			return err
 		}
@@ -55,8 +56,8 @@ func (m *Model) normProgram(at int) (webgpu.Program, error) {
 	if p, ok := m.norms[at]; ok {
 		return p, nil
 	}
-	r := m.recorder(fmt.Sprintf("output norm %d", buckets[at]))
-	m.normalise(r, buckets[at])
+	r := m.recorder(fmt.Sprintf("output norm %d", kv.Buckets[at]))
+	m.normalise(r, kv.Buckets[at])
 	return buildInto(m, m.norms, at, r)
 }
 

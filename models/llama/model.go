@@ -3,7 +3,6 @@ package llama
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +11,8 @@ import (
 
 	"foretoken/internal/quote"
 	"foretoken/models/gguf"
-	"foretoken/models/llama/tune"
+	"foretoken/models/kv"
+	"foretoken/models/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
@@ -47,13 +47,12 @@ const treeSlots = 272
 // length of the sequence.
 func (m *Model) spareSlots() int { return max(treeSlots, m.opts.MaxRows) }
 
-// decoderLayer holds the weights of one block and its part of the KV cache.
+// decoderLayer holds the weights of one block.
 type decoderLayer struct {
 	attnNorm, ffnNorm     kernels.View
 	qkv, out, gates, down *matrix
 	bias                  kernels.View // of a row of qkv; empty if the family has none
 	headNorm              kernels.View // (2, head): of queries and keys; empty if the family has none
-	keys, values          kernels.View
 }
 
 // Model is one model on one device, with one sequence. It is not safe for concurrent use.
@@ -78,7 +77,7 @@ type Model struct {
 	work      workspace
 	prefill   prefillPrograms
 	norms     map[int]webgpu.Program // by bucket, of Hidden
-	seq       sequence
+	seq       kv.Sequence
 	drawWords [kernels.DrawWords]uint32 // content of work.draw; zeros before the first draw
 
 	buffers  []webgpu.Buffer
@@ -144,12 +143,12 @@ func (o *Options) complete(c *Config, file string) error {
 	o.MaxRows = cmp.Or(o.MaxRows, 64)
 	most := onePassRows
 	if o.trees {
-		most = buckets[len(buckets)-1]
+		most = kv.Buckets[len(kv.Buckets)-1]
 	}
 	if o.MaxRows < 1 || o.MaxRows > most {
 		return fmt.Errorf("llama: %d rows a pass; want 1 to %d", o.MaxRows, most)
 	}
-	o.MaxRows = buckets[bucket(o.MaxRows)]
+	o.MaxRows = kv.Buckets[kv.Bucket(o.MaxRows)]
 	o.TopK = min(cmp.Or(o.TopK, 2), o.Vocab)
 	if o.TopK < 1 || o.TopK > 64 {
 		return fmt.Errorf("llama: %d candidates a row; want 1 to 64", o.TopK)
@@ -292,7 +291,7 @@ func (m *Model) run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		m.waited += time.Since(begin)
 	}
 	if err == nil {
-		m.seq.markWritten()
+		m.seq.MarkWritten()
 	}
 	return err
 }
@@ -304,5 +303,3 @@ func (m *Model) Sync() error {
 	}
 	return m.run(nil, webgpu.Region{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)})
 }
-
-var errFull = errors.New("llama: the KV cache has no free slot")

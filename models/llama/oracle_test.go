@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"foretoken/models/gguf"
-	"foretoken/models/llama/tune"
 	"foretoken/models/modeltest"
+	"foretoken/models/tune"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"

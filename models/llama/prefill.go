@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -12,7 +13,7 @@ import (
 
 // prefillPrograms holds the input and the programs of passes that only fill the KV cache.
 type prefillPrograms struct {
-	batch    pass
+	batch    kv.Pass
 	programs []webgpu.Program // one for each bucket up to prefillRows()
 	lean     bool             // only the buckets of leanChunks have programs
 	timer    prefillTimer
@@ -22,11 +23,11 @@ type prefillPrograms struct {
 func (m *Model) batchRows() int { return max(m.opts.MaxRows, maxPrefill) }
 
 // recordPrefill records the programs of Prefill with forward.
-func (m *Model) recordPrefill(b *programBatch, forward func(r *kernels.Recorder, p *pass, n int)) {
+func (m *Model) recordPrefill(b *programBatch, forward func(r *kernels.Recorder, p *kv.Pass, n int)) {
 	f := &m.prefill
-	f.batch = newPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
-	made, lean := make([]webgpu.Program, bucket(m.prefillRows())+1), m.opts.Lean
-	for i, n := range buckets[:len(made)] {
+	f.batch = kv.NewPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
+	made, lean := make([]webgpu.Program, kv.Bucket(m.prefillRows())+1), m.opts.Lean
+	for i, n := range kv.Buckets[:len(made)] {
 		if lean && !slices.Contains(leanChunks, n) {
 			continue
 		}
@@ -65,14 +66,14 @@ func (m *Model) Limits() spec.Limits {
 
 // Reset empties the sequence.
 func (m *Model) Reset() {
-	m.seq.reset(int(m.work.trash))
+	m.seq.Reset()
 }
 
 // Len returns the number of committed tokens in the KV cache.
-func (m *Model) Len() int { return len(m.seq.table) }
+func (m *Model) Len() int { return m.seq.Len() }
 
 // Tokens returns a copy of the committed tokens in the KV cache.
-func (m *Model) Tokens() []int32 { return slices.Clone(m.seq.tokens) }
+func (m *Model) Tokens() []int32 { return m.seq.Tokens() }
 
 func (m *Model) checkTokens(tokens []int32) error {
 	for _, t := range tokens {
@@ -123,26 +124,12 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32) error {
 // run.
 func (m *Model) placeChunk(tokens []int32) (webgpu.Program, error) {
 	b := &m.prefill.batch
-	if err := m.appendTokens(b, tokens); err != nil {
+	if err := b.Append(tokens); err != nil {
 		return 0, err
 	}
-	at := bucket(len(tokens))
-	b.pad(len(tokens), buckets[at], m.work.trash)
-	return m.prefill.programs[at], b.writeRows(m.dev, buckets[at])
-}
-
-// appendTokens fills the first rows of a pass with tokens and commits them: each attends to the table up to itself.
-func (m *Model) appendTokens(b *pass, tokens []int32) error {
-	for i, t := range tokens {
-		slot, err := m.seq.takeOne()
-		if err != nil {
-			return err
-		}
-		position := m.Len()
-		m.seq.commit(slot, t)
-		b.set(i, t, position, slot, position+1)
-	}
-	return m.seq.flush(m.dev, m.work.table)
+	at := kv.Bucket(len(tokens))
+	b.Pad(len(tokens), kv.Buckets[at])
+	return m.prefill.programs[at], b.Write(kv.Buckets[at])
 }
 
 // writeDraw uploads the sampling parameters of the next runs if they have changed.

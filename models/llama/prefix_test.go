@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -205,7 +204,7 @@ func TestKeepAfterFailure(t *testing.T) {
 	if n := target.ReusePrefix(append(slices.Clone(text[:4]), 1)); n != 4 {
 		t.Errorf("%d tokens kept of a sequence that differs after 4", n)
 	}
-	if free := len(target.seq.free); free != target.opts.Context+target.spareSlots()-4 {
+	if free := target.seq.Free(); free != target.opts.Context+target.spareSlots()-4 {
 		t.Errorf("%d slots are free", free)
 	}
 }
@@ -267,53 +266,5 @@ func TestWithin(t *testing.T) {
 	}
 	if err := target.Within(10, func() error { return nil }); err == nil {
 		t.Error("9 tokens had 10")
-	}
-}
-
-// TestIdentityPrefix takes, frees and truncates slots at random and compares identityPrefix with its definition.
-func TestIdentityPrefix(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var s sequence
-	some, none := 0, 0
-	for range 200 {
-		s.reset(24)
-		for range 60 {
-			switch slots, err := s.take(1+rng.IntN(3), nil); {
-			case err == nil: // accept one of the slots
-				at := rng.IntN(len(slots))
-				for i, slot := range slots {
-					if i != at {
-						s.putBack(slot)
-					}
-				}
-				s.commit(slots[at], 0)
-				s.markWritten()
-			case rng.IntN(2) == 0:
-				s.reusePrefix(make([]int32, rng.IntN(len(s.table))))
-			}
-			check := func() {
-				want := 0
-				for want < len(s.table) && s.table[want] == uint32(want) {
-					want++
-				}
-				if got := s.identityPrefix(); got != want {
-					t.Fatalf("%d of %v are straight, %d", got, s.table, want)
-				}
-				if want > 0 && want < len(s.table) {
-					some++
-				} else if len(s.table) > 0 && want == 0 {
-					none++
-				}
-			}
-			check()
-			if n := len(s.table); n > 0 && rng.IntN(4) == 0 {
-				if err := s.within(rng.IntN(n), func() error { check(); return nil }); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	if some == 0 || none == 0 {
-		t.Errorf("%d tables were straight in part, %d not at all", some, none)
 	}
 }

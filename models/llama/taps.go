@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/webgpu/kernels"
 	layerkernel "foretoken/webgpu/kernels/layer"
 )
@@ -16,10 +17,10 @@ type taps struct {
 }
 
 // tap records the storing of a pass's rows after a layer, if the layer is tapped.
-func (m *Model) tap(r *kernels.Recorder, p *pass, layer, n int) {
+func (m *Model) tap(r *kernels.Recorder, p *kv.Pass, layer, n int) {
 	for i, l := range m.taps.layers {
 		if l == layer {
-			layerkernel.RecordStoreFeatures(r, p.rows, m.work.x, m.taps.views[i], n, m.cfg.Dim)
+			layerkernel.RecordStoreFeatures(r, p.Rows, m.work.x, m.taps.views[i], n, m.cfg.Dim)
 		}
 	}
 }
@@ -46,7 +47,7 @@ func (t *Target) Tap(layers []int) error {
 func (t *Target) allocateTaps(layers []int) error {
 	var views []kernels.View
 	for range layers {
-		v, err := t.newBinding("features", 4*(int(t.work.trash)+1)*t.cfg.Dim)
+		v, err := t.newBinding("features", 4*(int(t.seq.Padding())+1)*t.cfg.Dim)
 		if err != nil {
 			return err
 		}

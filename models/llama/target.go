@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"foretoken/models/gguf"
+	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -61,7 +62,7 @@ type rowResults struct {
 }
 
 // from returns the view of the rows from row on, a multiple of 64.
-func (r rowResults) from(row int) kernels.View { return viewFrom(r.view, row*r.words) }
+func (r rowResults) from(row int) kernels.View { return r.view.From(row * r.words) }
 
 // of returns the host copy of the first n rows.
 func (r *results) of(kind rowResults, n int) webgpu.Memory {
@@ -98,7 +99,7 @@ func (t *Target) allocateResults() error {
 	kinds, words := []*rowResults{&r.records, &r.filtered, &r.gathered, &r.verdicts, &r.divergences, &r.scores}, 0
 	for _, k := range kinds {
 		k.view = kernels.View{Offset: 4 * words, Size: 4 * rows * k.words}
-		words += alignWords(rows * k.words)
+		words += webgpu.AlignWords(rows * k.words)
 	}
 	all, err := t.newBuffer("results", 4*words)
 	if err != nil {
@@ -172,7 +173,7 @@ func (t *Target) makeFilter(key part) error {
 // recordFilter records the filters of a part's rows.
 func (t *Target) recordFilter(b *programBatch, key part, p *partPrograms) {
 	r := t.recorder(fmt.Sprintf("filter %d from %d", key.rows, key.from))
-	sample.RecordFilter(r, t.tuning.Lanes, t.partLogits(key), t.work.draw, t.prefill.batch.rowsFrom(key.from).drawn,
+	sample.RecordFilter(r, t.tuning.Lanes, t.partLogits(key), t.work.draw, t.prefill.batch.From(key.from).Drawn,
 		t.scratch, t.results.filtered.from(key.from))
 	b.add(r, &p.filter)
 }
@@ -186,7 +187,7 @@ func (t *Target) Reset() {
 // ReusePrefix truncates the sequence to its longest common prefix with tokens and returns the length.
 func (t *Target) ReusePrefix(tokens []int32) int {
 	t.release()
-	return t.seq.reusePrefix(tokens)
+	return t.seq.ReusePrefix(tokens)
 }
 
 // Within calls f while the sequence consists of its first n tokens only. f may verify and must not commit. It
@@ -195,10 +196,10 @@ func (t *Target) Within(n int, f func() error) error {
 	if n < 0 || n > t.Len() {
 		return fmt.Errorf("llama: the first %d of %d tokens", n, t.Len())
 	}
-	if err := t.seq.flush(t.dev, t.work.table); err != nil {
+	if err := t.seq.Flush(); err != nil {
 		return err
 	}
-	return t.seq.within(n, f)
+	return t.seq.Within(n, f)
 }
 
 // place fills the batch with a tree after the committed tokens.
@@ -212,7 +213,7 @@ func (t *Target) place(tree *spec.Tree) error {
 	}
 	t.release()
 	var err error
-	if t.slots, err = t.seq.take(n, t.slots[:0]); err != nil {
+	if t.slots, err = t.seq.Take(n, t.slots[:0]); err != nil {
 		return err
 	}
 	t.nodes = append(t.nodes[:0], tree.Tokens...)
@@ -229,16 +230,16 @@ func (t *Target) place(tree *spec.Tree) error {
 		for j, d := int32(i), depth; j >= 0; j, d = tree.Parents[j], d-1 {
 			t.path[d] = t.slots[j]
 		}
-		t.prefill.batch.set(i, token, base+depth, t.slots[i], base, t.path[:depth+1]...)
+		t.prefill.batch.Set(i, token, base+depth, t.slots[i], base, t.path[:depth+1]...)
 	}
 	rows := t.paddedRows(n)
-	t.prefill.batch.pad(n, rows, t.work.trash)
-	return t.prefill.batch.writeRows(t.dev, rows)
+	t.prefill.batch.Pad(n, rows)
+	return t.prefill.batch.Write(rows)
 }
 
 // release frees the slots of the last tree.
 func (t *Target) release() {
-	t.slots = t.seq.release(t.slots)
+	t.slots = t.seq.Release(t.slots)
 }
 
 // begin starts a run over a tree: it places the tree and uploads the sampling parameters.
@@ -258,7 +259,7 @@ func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) er
 	if err := t.place(tree); err != nil {
 		return err
 	}
-	if err := t.seq.flush(t.dev, t.work.table); err != nil {
+	if err := t.seq.Flush(); err != nil {
 		return err
 	}
 	t.programs, t.regions = t.programs[:0], t.regions[:0]
@@ -331,13 +332,13 @@ func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
 // Commit appends a path of the last verified tree to the sequence.
 func (t *Target) Commit(path []int32) error {
 	for _, i := range path {
-		if i < 0 || int(i) >= len(t.slots) || t.slots[i] == committedSlot {
+		if i < 0 || int(i) >= len(t.slots) || t.slots[i] == kv.Committed {
 			return fmt.Errorf("llama: node %d was committed of a tree of %d", i, len(t.slots))
 		}
-		t.seq.commit(t.slots[i], t.nodes[i])
-		t.slots[i] = committedSlot
+		t.seq.Commit(t.slots[i], t.nodes[i])
+		t.slots[i] = kv.Committed
 	}
-	t.seq.markWritten()
+	t.seq.MarkWritten()
 	t.release()
 	return nil
 }

@@ -112,7 +112,7 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 		r = t.recorder(fmt.Sprintf("reject %d", key.k))
 		sample.RecordReject(r, t.tuning.Lanes, sample.Rejection{Target: t.logitRows(key.k + 1),
 			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
-			Draw: w.draw, Positions: t.prefill.batch.drawn, Out: t.results.verdicts.view})
+			Draw: w.draw, Positions: t.prefill.batch.Drawn, Out: t.results.verdicts.view})
 	}
 	return buildInto(t.Model, t.chains, key, r)
 }

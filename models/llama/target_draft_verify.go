@@ -61,8 +61,8 @@ func (t *Target) PrepareJoint(draft spec.DraftModel, k int) error {
 	r := t.recorder(fmt.Sprintf("gather by %d", k))
 	drafted := kernels.View{Buffer: result[0].buffer, Size: 4 * (first + (len(result)-1)*level)}
 	treekernel.RecordGather(r, treekernel.Gathering{K: k, Drafted: drafted, First: first, Level: level,
-		Picks: picks(k), Head: j.head, Tokens: b.tokens, Drawn: b.drawn, Rows: b.rows, Ancestors: b.ancestors,
-		Stride: b.stride, Chosen: t.results.gathered.view})
+		Picks: picks(k), Head: j.head, Tokens: b.Tokens, Drawn: b.Drawn, Rows: b.Rows, Ancestors: b.Ancestors,
+		Stride: b.Stride, Chosen: t.results.gathered.view})
 	_, err = buildInto(t.Model, j.gathers, key, r)
 	return err
 }
@@ -104,7 +104,7 @@ func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 func (t *Target) treeReady(d *Draft, r *spec.JointRequest) bool {
 	levels := r.Depth + 1
 	if r.Depth < 0 || t.draftVerify.gathers[gatherKey{d, r.K}] == 0 || levels > treekernel.GatherLevels ||
-		levels >= t.prefill.batch.stride {
+		levels >= t.prefill.batch.Stride {
 		return false
 	}
 	n := requestNodes(r)
@@ -163,7 +163,7 @@ func (t *Target) endDraftVerify(d *Draft, r *spec.JointRequest, rule candidateRu
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return false, err
 	}
-	d.seq.markWritten()
+	d.seq.MarkWritten()
 	levels, err := d.endTree(r.DraftRequest, rule, r.Beams)
 	if err != nil {
 		return false, err
@@ -174,9 +174,7 @@ func (t *Target) endDraftVerify(d *Draft, r *spec.JointRequest, rule candidateRu
 		return false, err
 	}
 	t.nodes = append(t.nodes[:0], tree.Tokens...)
-	for _, s := range t.slots[tree.Len():] {
-		t.seq.putBack(s)
-	}
+	t.seq.Release(t.slots[tree.Len():])
 	t.slots = t.slots[:tree.Len()]
 	return true, nil
 }
@@ -189,14 +187,14 @@ func (t *Target) writeGatherHead(root int32, n int, r *spec.JointRequest) error 
 	}
 	t.release()
 	var err error
-	if t.slots, err = t.seq.take(n, t.slots[:0]); err != nil {
+	if t.slots, err = t.seq.Take(n, t.slots[:0]); err != nil {
 		return err
 	}
-	if err := t.seq.flush(t.dev, t.work.table); err != nil {
+	if err := t.seq.Flush(); err != nil {
 		return err
 	}
 	j := &t.draftVerify
-	j.words = append(j.words[:0], uint32(levels), uint32(n), uint32(t.paddedRows(n)), uint32(base), t.work.trash,
+	j.words = append(j.words[:0], uint32(levels), uint32(n), uint32(t.paddedRows(n)), uint32(base), t.seq.Padding(),
 		uint32(root), 0)
 	j.words = append(j.words, t.slots...)
 	if r.Chosen != nil {
@@ -267,7 +265,7 @@ func (t *Target) PrepareJointChain(draft spec.DraftModel, most int) error {
 	r := t.recorder("drawn tokens")
 	sample.RecordKeep(r, kernels.Logits{View: d.drawnRecords, Rows: d.maxChain(), Vocab: 1, Stride: recordWords},
 		j.place,
-		kernels.Logits{View: t.prefill.batch.tokens, Rows: t.prefill.batch.capacity, Vocab: 1, Stride: 1})
+		kernels.Logits{View: t.prefill.batch.Tokens, Rows: t.prefill.batch.Capacity(), Vocab: 1, Stride: 1})
 	_, err = buildInto(t.Model, j.copyTokens, d, r)
 	return err
 }
@@ -334,7 +332,7 @@ func (t *Target) endDraftVerifyChain(d *Draft, count int) ([]spec.Drawn, error) 
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return nil, err
 	}
-	d.seq.markWritten()
+	d.seq.MarkWritten()
 	drawn, err := d.takeTokens(0, count)
 	for i := range drawn {
 		t.nodes[i+1] = drawn[i].Token

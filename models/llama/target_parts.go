@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"foretoken/models/kv"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/sample"
@@ -27,7 +28,7 @@ func (t *Target) partRows(from, n int) int {
 		return most
 	}
 	if from == 0 {
-		return buckets[bucket(n)]
+		return kv.Buckets[kv.Bucket(n)]
 	}
 	quarter := most / 4
 	return (n + quarter - 1) / quarter * quarter
@@ -78,7 +79,7 @@ func (t *Target) Prepare(rows int) error {
 		t.recordVerify(b, key, p)
 		r := t.recorder(fmt.Sprintf("sample %d from %d", key.rows, from))
 		sample.Record(r, t.tuning.Lanes, t.partLogits(key), t.opts.TopK, sample.RawLogits, w.draw,
-			t.prefill.batch.rowsFrom(from).drawn, w.scratch, t.results.records.from(from))
+			t.prefill.batch.From(from).Drawn, w.scratch, t.results.records.from(from))
 		b.add(r, &p.sample)
 		if !t.single {
 			t.recordFilter(b, key, p)
@@ -98,7 +99,7 @@ func (t *Target) Prepare(rows int) error {
 // recordVerify records the blocks and the logits of a part.
 func (t *Target) recordVerify(b *programBatch, key part, p *partPrograms) {
 	r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
-	t.forward(r, t.prefill.batch.rowsFrom(key.from), key.rows)
+	t.forward(r, t.prefill.batch.From(key.from), key.rows)
 	t.head(r, 0, key.rows, t.work.logits, 0)
 	b.add(r, &p.verify)
 }

@@ -72,7 +72,7 @@ func (t *Target) prepareVerifiers(d *Draft, least, most int) error {
 		r := t.recorder(fmt.Sprintf("verify sampled %d from %d", p.rows, p.from))
 		treekernel.RecordVerify(r, t.tuning.Lanes, treekernel.Verification{Target: t.partLogits(p),
 			Draft: d.distributionLogits(), TargetRecord: t.results.filtered.from(p.from),
-			Draw: t.work.draw, Nodes: viewFrom(s.nodes, p.from*treekernel.PlanWords), Children: s.children,
+			Draw: t.work.draw, Nodes: s.nodes.From(p.from * treekernel.PlanWords), Children: s.children,
 			Out: t.results.verdicts.from(p.from)})
 		addTo(b, s.verifiers, key, r)
 	}
@@ -204,7 +204,7 @@ func (t *Target) PrepareJointSampled(draft spec.DraftModel, k, levels, rows int)
 		}
 		last = p
 		r := t.recorder(fmt.Sprintf("siblings %d", p.rows))
-		treekernel.RecordSiblings(r, p.rows, s.nodes, t.prefill.batch.tokens, s.children)
+		treekernel.RecordSiblings(r, p.rows, s.nodes, t.prefill.batch.Tokens, s.children)
 		addTo(b, s.siblingFills, p, r)
 	}
 	return t.buildBatch(b)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/kv"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/sample"
 )
@@ -42,25 +43,25 @@ func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
 	if err := t.Prepare(n); err != nil {
 		return nil, err
 	}
-	program, err := t.scoreProgram(bucket(n))
+	program, err := t.scoreProgram(kv.Bucket(n))
 	if err != nil {
 		return nil, err
 	}
 	b := &t.prefill.batch
-	if err := t.appendTokens(b, tokens[:n]); err != nil {
+	if err := b.Append(tokens[:n]); err != nil {
 		return nil, err
 	}
 	rows := t.paddedRows(n)
-	b.pad(n, rows, t.work.trash)
+	b.Pad(n, rows)
 	// Nothing is drawn: the field of the position to draw for holds the token to score.
-	next := b.words[alignWords(b.capacity):][:n]
-	for i := range next {
-		next[i] = 0
+	for i := range n {
+		next := uint32(0)
 		if i+1 < len(tokens) {
-			next[i] = uint32(tokens[i+1])
+			next = uint32(tokens[i+1])
 		}
+		b.SetDrawn(i, next)
 	}
-	if err := b.writeRows(t.dev, rows); err != nil {
+	if err := b.Write(rows); err != nil {
 		return nil, err
 	}
 	t.programs, t.regions = t.programs[:0], t.regions[:0]
@@ -77,7 +78,7 @@ func (t *Target) scoreProgram(at int) (webgpu.Program, error) {
 	if p, ok := t.scores[at]; ok {
 		return p, nil
 	}
-	r := t.recorder(fmt.Sprintf("score %d", buckets[at]))
-	sample.RecordScore(r, t.tuning.Lanes, t.logitRows(buckets[at]), t.prefill.batch.drawn, t.results.scores.view)
+	r := t.recorder(fmt.Sprintf("score %d", kv.Buckets[at]))
+	sample.RecordScore(r, t.tuning.Lanes, t.logitRows(kv.Buckets[at]), t.prefill.batch.Drawn, t.results.scores.view)
 	return buildInto(t.Model, t.scores, at, r)
 }

@@ -166,7 +166,7 @@ func (t *Target) makeAdjustments(parts []part, want Shapes) error {
 		}
 	}
 	if want.Masks {
-		view(&h.which, "masks of rows", alignWords(rows))
+		view(&h.which, "masks of rows", webgpu.AlignWords(rows))
 		view(&h.masks, "masks", rows*sample.MaskWords(t.opts.Vocab))
 	}
 	if want.Biases {
@@ -185,12 +185,12 @@ func (t *Target) makeAdjustments(parts []part, want Shapes) error {
 		}
 		if want.Masks && p.mask == 0 {
 			r := t.recorder(fmt.Sprintf("mask %d from %d", key.rows, from))
-			sample.RecordMask(r, t.partLogits(key), viewFrom(h.which, from), h.masks, rows)
+			sample.RecordMask(r, t.partLogits(key), h.which.From(from), h.masks, rows)
 			b.add(r, &p.mask)
 		}
 		if want.Biases && p.adjust == 0 {
 			r := t.recorder(fmt.Sprintf("adjust %d from %d", key.rows, from))
-			sample.RecordAdjust(r, t.partLogits(key), h.common, h.shared, viewFrom(h.lists, 2*h.own*from), h.own)
+			sample.RecordAdjust(r, t.partLogits(key), h.common, h.shared, h.lists.From(2*h.own*from), h.own)
 			b.add(r, &p.adjust)
 		}
 	}

@@ -554,8 +554,8 @@ func TestTargetRefuses(t *testing.T) {
 		if _, err := m.Verify(background, tree, spec.Sampling{}); err == nil {
 			t.Errorf("a tree of %s was verified", what)
 		}
-		if m.Len() != 4 || len(m.seq.free) != 128+m.spareSlots()-4 {
-			t.Errorf("after a tree of %s: %d tokens, %d free slots", what, m.Len(), len(m.seq.free))
+		if m.Len() != 4 || m.seq.Free() != 128+m.spareSlots()-4 {
+			t.Errorf("after a tree of %s: %d tokens, %d free slots", what, m.Len(), m.seq.Free())
 		}
 	}
 	other := loadDraft(t, dev, "tiny-q8_0", Options{Vocab: 500})

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"foretoken/models/llama/tune"
+	"foretoken/models/tune"
 	"foretoken/webgpu/kernels"
 	layerkernel "foretoken/webgpu/kernels/layer"
 	"foretoken/webgpu/kernels/matmul"
