@@ -422,20 +422,21 @@ func (g *guide) unchecked() []string {
 	return g.rules.Unchecked()
 }
 
-// complete returns how many of a round's tokens the grammar accepts before it must end, or -1 if it may go on.
-func (g *guide) complete(tokens []int32) int {
+// complete returns how many of a round's tokens the grammar accepts until it must end, all of them if it may go on, and
+// whether it must.
+func (g *guide) complete(tokens []int32) (n int, ended bool) {
 	if g == nil || g.matcher == nil {
-		return -1
+		return len(tokens), false
 	}
 	state := g.state
 	for i, id := range tokens {
 		next, ok := g.matcher.Accept(state, id)
 		if !ok {
-			return -1 // Take says so
+			break // Take says so
 		}
 		if state = next; state.MustEnd() {
-			return i + 1
+			return i + 1, true
 		}
 	}
-	return -1
+	return len(tokens), false
 }

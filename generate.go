@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -63,10 +62,14 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if r.Owner != s.owner {
 		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
 	}
-	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, until: r.Until, guide: j.guide}
+	text := s.tok.NewWriter(ids, r.Stop, r.Until)
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
-		EOS: append(s.endIDs(), r.StopTokenIDs...), Cut: text.cut, LogProbs: r.LogProbs,
-		Recover: j.recover}
+		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs, Recover: j.recover}
+	options.Cut = func(tokens []int32) (n int, stop bool) {
+		n, complete := j.guide.complete(tokens)
+		n, stop = text.Write(tokens[:n])
+		return n, stop || complete
+	}
 	if j.guide != nil {
 		options.Guide = j.guide
 	}
@@ -113,8 +116,8 @@ func aborted(ids []int32, emit func(*Event) error) (*Result, error) {
 }
 
 // describe fills event with the round e: its tokens, their text and, if the request asks for them, log-probabilities.
-func (s *Session) describe(event *Event, e *spec.Event, text *writer, r *Request) {
-	pieces := text.take(e.Finish != "" && (e.Finish != spec.FinishStop || text.complete))
+func (s *Session) describe(event *Event, e *spec.Event, text *tokenizer.Writer, r *Request) {
+	pieces := text.Take(e.Finish != "")
 	*event = Event{Tokens: event.Tokens[:0], Round: e}
 	for i, id := range e.Tokens {
 		depth := 0
@@ -146,100 +149,4 @@ func (s *Session) addLogProbs(t *Token, e *spec.Event, i, n int) {
 	for k := range n {
 		t.Top = append(t.Top, TokenProb{out.TopIDs[k], text(out.TopIDs[k]), out.TopLogits[k] - out.LogSumExp})
 	}
-}
-
-func (s *Session) endIDs() []int32 {
-	var ids []int32
-	for id := range int32(s.tok.VocabSize()) {
-		if s.tok.EOG(id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-var _ spec.DraftModel = (*llama.Draft)(nil)
-
-// writer turns committed tokens into text: complete characters only, and no text from the start of a stop string on. It
-// holds text back that may still become a stop string.
-type writer struct {
-	stream   *tokenizer.Stream
-	stops    []string
-	until    func(text string) bool // nil without
-	guide    *guide                 // nil without constraints
-	complete bool                   // the text ended because its grammar allows no continuation
-	held     string                 // may still become a stop string
-	pieces   []string               // of the tokens since take
-}
-
-// cut is the callback for spec.Options.Cut: it writes the tokens up to the one that completes a stop string, after
-// which the grammar allows no continuation, or that ends the text.
-func (w *writer) cut(tokens []int32) (n int, stop bool) {
-	end := w.guide.complete(tokens)
-	if end > 0 {
-		tokens = tokens[:end]
-	}
-	n, stop = w.write(tokens)
-	if w.complete = end > 0 && !stop; w.complete {
-		return end, true
-	}
-	return n, stop
-}
-
-func (w *writer) write(tokens []int32) (n int, stop bool) {
-	w.pieces = w.pieces[:0]
-	for i, id := range tokens {
-		w.held += w.stream.Push(id)
-		if at := w.find(); at >= 0 {
-			w.pieces = append(w.pieces, w.held[:at])
-			w.held = ""
-			return i + 1, true
-		}
-		safe := len(w.held) - w.partial()
-		w.pieces = append(w.pieces, w.held[:safe])
-		w.held = w.held[safe:]
-		if w.until != nil && w.until(w.pieces[i]) {
-			w.held = ""
-			return i + 1, true
-		}
-	}
-	return len(tokens), false
-}
-
-// find returns the position of the first stop string in the held text, or -1.
-func (w *writer) find() int {
-	first := -1
-	for _, s := range w.stops {
-		if at := strings.Index(w.held, s); at >= 0 && (first < 0 || at < first) {
-			first = at
-		}
-	}
-	return first
-}
-
-// partial returns the length of the longest suffix of the held text that begins a stop string.
-func (w *writer) partial() int {
-	longest := 0
-	for _, s := range w.stops {
-		for n := min(len(s)-1, len(w.held)); n > longest; n-- {
-			if strings.HasSuffix(w.held, s[:n]) {
-				longest = n
-			}
-		}
-	}
-	return longest
-}
-
-// take returns the pieces of the tokens last written. At the end of the text the held text joins the last one.
-func (w *writer) take(end bool) []string {
-	pieces := w.pieces
-	w.pieces = w.pieces[len(w.pieces):]
-	if end {
-		if len(pieces) == 0 {
-			pieces = append(pieces, "")
-		}
-		pieces[len(pieces)-1] += w.held + w.stream.Flush()
-		w.held = ""
-	}
-	return pieces
 }

@@ -3,6 +3,7 @@ package foretoken
 import (
 	"cmp"
 
+	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
@@ -103,8 +104,8 @@ func (r *Request) validateNumbers() error {
 	if r.TopLogProbs > 0 && !r.LogProbs {
 		return spec.Refuse("top_logprobs", "is given without logprobs; set logprobs to true")
 	}
-	if len(r.Stop) > mostStops {
-		return spec.Refuse("stop", "has %d strings, want at most %d", len(r.Stop), mostStops)
+	if len(r.Stop) > tokenizer.MaxStops {
+		return spec.Refuse("stop", "has %d strings, want at most %d", len(r.Stop), tokenizer.MaxStops)
 	}
 	if n := len(r.StopTokenIDs); n > mostStopIDs {
 		return spec.Refuse("stop_token_ids", "has %d tokens, want at most %d", n, mostStopIDs)
@@ -113,19 +114,16 @@ func (r *Request) validateNumbers() error {
 		if stop == "" {
 			return spec.Refuse("stop", "has an empty string at %d: every text would end at once", i)
 		}
-		if len(stop) > mostStopBytes {
-			return spec.Refuse("stop", "has a string of %d bytes at %d, want at most %d", len(stop), i, mostStopBytes)
+		if len(stop) > tokenizer.MaxStopBytes {
+			return spec.Refuse("stop", "has a string of %d bytes at %d, want at most %d", len(stop), i,
+				tokenizer.MaxStopBytes)
 		}
 	}
 	return nil
 }
 
-// Bounds of what every token is searched for.
-const (
-	mostStops     = 16
-	mostStopBytes = 1024
-	mostStopIDs   = 1024
-)
+// mostStopIDs bounds the tokens that every token is compared with.
+const mostStopIDs = 1024
 
 // anyFitted passes checks that run before the models are loaded.
 var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}

@@ -69,6 +69,17 @@ func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 // EOG reports whether the id ends generation: end of text, of turn, of message.
 func (t *Tokenizer) EOG(id int32) bool { return t.has(id) && t.eog[id] }
 
+// EndIDs returns the ids for which EOG is true, in ascending order.
+func (t *Tokenizer) EndIDs() []int32 {
+	var ids []int32
+	for id, end := range t.eog {
+		if end {
+			ids = append(ids, int32(id))
+		}
+	}
+	return ids
+}
+
 // TokenText is the token as the vocabulary spells it, empty beyond VocabSize.
 func (t *Tokenizer) TokenText(id int32) string {
 	if !t.has(id) {

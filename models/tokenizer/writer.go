@@ -1,0 +1,85 @@
+package tokenizer
+
+import "strings"
+
+// Bounds of what a Writer searches its text for after every token. Callers refuse more.
+const (
+	MaxStops     = 16
+	MaxStopBytes = 1024 // of one stop string
+)
+
+// Writer turns committed tokens into text: complete characters only, and nothing from the first stop string on. It
+// holds text back that may still become a stop string.
+type Writer struct {
+	stream *Stream
+	stops  []string
+	until  func(text string) bool
+	held   string   // may still become a stop string
+	pieces []string // of the tokens since Take
+}
+
+// NewWriter begins a text that continues after the ids of a prompt. It ends before the first of at most MaxStops stop
+// strings, each of 1 to MaxStopBytes bytes, and after the token for whose text until returns true. until, which may be
+// nil, gets no text that may still become a stop string.
+func (t *Tokenizer) NewWriter(prompt []int32, stops []string, until func(text string) bool) *Writer {
+	return &Writer{stream: t.NewStream(prompt), stops: stops, until: until}
+}
+
+// Write adds tokens up to the one that ends the text. It returns how many it added and whether the text ended.
+func (w *Writer) Write(tokens []int32) (n int, ended bool) {
+	w.pieces = w.pieces[:0]
+	for i, id := range tokens {
+		w.held += w.stream.Push(id)
+		safe := w.find()
+		if ended = safe >= 0; !ended {
+			safe = len(w.held) - w.partial()
+		}
+		w.pieces = append(w.pieces, w.held[:safe])
+		w.held = w.held[safe:]
+		if ended || w.until != nil && w.until(w.pieces[i]) {
+			w.held = ""
+			w.stream.Flush() // drops the beginning of a character
+			return i + 1, true
+		}
+	}
+	return len(tokens), false
+}
+
+// find returns the position of the first stop string in the held text, or -1.
+func (w *Writer) find() int {
+	first := -1
+	for _, s := range w.stops {
+		if at := strings.Index(w.held, s); at >= 0 && (first < 0 || at < first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// partial returns the length of the longest suffix of the held text that begins a stop string.
+func (w *Writer) partial() int {
+	longest := 0
+	for _, s := range w.stops {
+		for n := min(len(s)-1, len(w.held)); n > longest; n-- {
+			if strings.HasSuffix(w.held, s[:n]) {
+				longest = n
+			}
+		}
+	}
+	return longest
+}
+
+// Take returns the text of each token of the last Write. At the end of the text the held text joins the last one, or is
+// alone where there is none.
+func (w *Writer) Take(end bool) []string {
+	pieces := w.pieces
+	w.pieces = w.pieces[len(w.pieces):]
+	if end {
+		if len(pieces) == 0 {
+			pieces = append(pieces, "")
+		}
+		pieces[len(pieces)-1] += w.held + w.stream.Flush()
+		w.held = ""
+	}
+	return pieces
+}
