@@ -11,7 +11,6 @@ import (
 
 	"foretoken/internal/hint"
 	"foretoken/models/grammar"
-	"foretoken/models/llama"
 	"foretoken/spec"
 )
 
@@ -210,7 +209,7 @@ func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.needs() == (llama.Shapes{}) {
+	if c.needs() == (spec.AdjustmentKinds{}) {
 		return nil, nil
 	}
 	vocab := int32(s.target.Limits().Vocab)
@@ -255,8 +254,8 @@ func (g *guide) note(id int32, n int) {
 }
 
 // needs returns how the constraints change a pass: grammars need masks, what is added to logits biases.
-func (c *Constraints) needs() llama.Shapes {
-	n := llama.Shapes{Masks: c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject,
+func (c *Constraints) needs() spec.AdjustmentKinds {
+	n := spec.AdjustmentKinds{Masks: c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject,
 		Biases: c.penalises() || len(c.LogitBias) > 0 || c.LogitsProcessor != nil}
 	if c.LogitsProcessor != nil {
 		n.Own = mostBiases
@@ -266,11 +265,11 @@ func (c *Constraints) needs() llama.Shapes {
 
 func (c *Constraints) penalises() bool { return c.FrequencyPenalty != 0 || c.PresencePenalty != 0 }
 
-// Shape implements spec.Guide.
-func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
+// Adjust implements spec.Guide.
+func (g *guide) Adjust(tree *spec.Tree, s *spec.Adjustment) error {
 	s.Common = append(s.Common, g.base...)
 	if g.c.penalises() && tree.Len() > 1 {
-		g.shapePaths(tree, s)
+		g.adjustPaths(tree, s)
 	}
 	if g.c.LogitsProcessor != nil {
 		if err := g.process(tree, s); err != nil {
@@ -312,8 +311,8 @@ func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 	return nil
 }
 
-// shapePaths sets what is added after each node to the tokens on the way to it.
-func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
+// adjustPaths sets what is added after each node to the tokens on the way to it.
+func (g *guide) adjustPaths(tree *spec.Tree, s *spec.Adjustment) {
 	for len(g.own) < tree.Len() {
 		g.own = append(g.own, nil)
 	}
@@ -333,7 +332,7 @@ func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
 }
 
 // process adds the answers of the request's LogitsProcessor to the lists of the nodes.
-func (g *guide) process(tree *spec.Tree, s *spec.Shaping) error {
+func (g *guide) process(tree *spec.Tree, s *spec.Adjustment) error {
 	for len(g.texts) < tree.Len() {
 		g.texts = append(g.texts, []int32{}) // in JSON a list, too
 	}

@@ -49,7 +49,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		if err := s.recordTarget(drafts, programs); err != nil {
 			return nil, err
 		}
-		if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), r.Constraints.needs()); err != nil {
+		if err := s.target.PrepareAdjustments(max(c.Budget().Nodes, 1), r.Constraints.needs()); err != nil {
 			return nil, err
 		}
 	}

@@ -8,9 +8,9 @@ type Bias struct {
 	Add   float32
 }
 
-// Shaping changes the logits after each node of a tree before anything is made of them: what
+// Adjustment changes the logits after each node of a tree before anything is made of them: what
 // is added is added first, then the tokens that a mask leaves out become impossible.
-type Shaping struct {
+type Adjustment struct {
 	Nodes  int        // of the tree
 	Masks  [][]uint32 // a bit a token, the lowest first: (vocabulary + 31) / 32 words each
 	Which  []int32    // of each node, its mask; -1: none. Empty: no node has one
@@ -19,36 +19,42 @@ type Shaping struct {
 	Own [][]Bias
 }
 
-// Reset makes the shaping that changes nothing, and keeps its memory.
-func (s *Shaping) Reset() {
+// Reset makes the adjustment that changes nothing, and keeps its memory.
+func (s *Adjustment) Reset() {
 	s.Nodes, s.Masks, s.Which, s.Common, s.Own = 0, s.Masks[:0], s.Which[:0], s.Common[:0], s.Own[:0]
+}
+
+// AdjustmentKinds says which kinds of adjustment a request needs.
+type AdjustmentKinds struct {
+	Masks, Biases bool
+	Own           int // biases of one node's own, at most; 0: one for each token of its path
 }
 
 // Guide restricts the target's choice of tokens by the tokens so far: a grammar, penalties, biases. A guide that
 // answers the same for the same tokens leaves speculation exact: the draft decides which nodes the guide is asked
 // about, not what it answers.
 type Guide interface {
-	// Shape fills s, which knows the count of nodes alone, for those of a tree. Node 0 is the last token taken, or
+	// Adjust fills s, which knows the count of nodes alone, for those of a tree. Node 0 is the last token taken, or
 	// the prompt's last.
-	Shape(tree *Tree, s *Shaping) error
+	Adjust(tree *Tree, s *Adjustment) error
 	// Take receives the tokens that a round committed.
 	Take(tokens []int32) error
 }
 
-// shape has the next pass over a tree follow the guide.
-func (r *request) shape(tree *Tree) error {
+// adjust has the next pass over a tree follow the guide.
+func (r *request) adjust(tree *Tree) error {
 	if r.opts.Guide == nil {
 		return nil
 	}
-	s := &r.shaping
+	s := &r.adjustment
 	s.Reset()
 	s.Nodes = tree.Len()
-	if err := r.opts.Guide.Shape(tree, s); err != nil {
+	if err := r.opts.Guide.Adjust(tree, s); err != nil {
 		return err
 	}
 	if len(s.Which) > 0 && len(s.Which) != tree.Len() || len(s.Own) > 0 && len(s.Own) != tree.Len() {
 		return fmt.Errorf("spec: a guide spoke of %d and %d nodes of a tree of %d", len(s.Which), len(s.Own),
 			tree.Len())
 	}
-	return r.target.Shape(s)
+	return r.target.Adjust(s)
 }

@@ -97,9 +97,9 @@ type Target interface {
 	// order of the tree. rows[i] numbers the draft's distribution that the children of node i were sampled from; it is
 	// -1 for a node without children.
 	VerifySampled(ctx context.Context, tree *Tree, rows []int32, draft DraftModel, s Sampling) ([]TreeVerdict, error)
-	// Shape has the next pass, of any kind of verification, change its logits by s, which speaks of the tree verified
-	// then. The caller may reuse s once Shape returns.
-	Shape(s *Shaping) error
+	// Adjust has the next pass, of any kind of verification, change its logits by s, which speaks of the tree verified
+	// then. The caller may reuse s once Adjust returns.
+	Adjust(s *Adjustment) error
 	// Logits sets dst[i] to the logit of tokens[i] after node nodes[i] of the last verified tree, which has at most
 	// Limits.LogitRows nodes: shaped, before temperature and filters. It costs a readback of its own.
 	Logits(nodes, tokens []int32, dst []float32) error

@@ -11,25 +11,25 @@ import (
 // request is a generation under way.
 type request struct {
 	*Generator
-	opts     Options
-	emit     func(*Event) error
-	limits   Limits
-	prompt   int     // tokens of the prompt
-	seq      []int32 // all committed tokens; the target's cache lacks the last
-	session  DraftSession
-	stats    Stats
-	event    Event
-	rootOnly Tree // for rounds without a proposal
-	pass     Pass // the target's answer to the round's draft
-	shaping  Shaping
-	logits   []float32
-	verdict  Verdict
-	proposed bool  // the session made the draft of the verdict
-	draft    Draft // for rounds without a proposal
-	tokens   []int32
-	origins  []Origin
-	start    time.Time
-	mark     time.Time // since when nothing was charged to any phase
+	opts       Options
+	emit       func(*Event) error
+	limits     Limits
+	prompt     int     // tokens of the prompt
+	seq        []int32 // all committed tokens; the target's cache lacks the last
+	session    DraftSession
+	stats      Stats
+	event      Event
+	rootOnly   Tree // for rounds without a proposal
+	pass       Pass // the target's answer to the round's draft
+	adjustment Adjustment
+	logits     []float32
+	verdict    Verdict
+	proposed   bool  // the session made the draft of the verdict
+	draft      Draft // for rounds without a proposal
+	tokens     []int32
+	origins    []Origin
+	start      time.Time
+	mark       time.Time // since when nothing was charged to any phase
 
 	learners []Learner
 }
@@ -173,7 +173,7 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 	}
 	pass := d.Pass
 	if pass == nil {
-		if err := r.shape(d.Tree); err != nil {
+		if err := r.adjust(d.Tree); err != nil {
 			return nil, asked, err
 		}
 		pass = &r.pass

@@ -244,7 +244,7 @@ func (t *Target) release() {
 
 // begin starts a run over a tree: it places the tree and uploads the sampling parameters.
 func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) error {
-	t.adjuster.now, t.adjuster.next = t.adjuster.next, Shapes{}
+	t.adjuster.now, t.adjuster.next = t.adjuster.next, spec.AdjustmentKinds{}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

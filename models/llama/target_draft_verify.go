@@ -149,7 +149,7 @@ func (t *Target) startDraftVerify(ctx context.Context, d *Draft, r *spec.JointRe
 	if err := t.writeDraw(r.Sampling, spec.StreamTarget, false); err != nil {
 		return 0, err
 	}
-	t.adjuster.now = Shapes{}
+	t.adjuster.now = spec.AdjustmentKinds{}
 	t.programs = append(append(t.programs[:0], d.programs...), t.draftVerify.gathers[gatherKey{d, r.K}])
 	t.regions = append(t.regions[:0], d.regions...)
 	t.read(t.results.gathered, n)

@@ -21,7 +21,7 @@ type hashing struct {
 	paths []spectest.Prefix // scratch
 }
 
-func (g *hashing) Shape(tree *spec.Tree, s *spec.Shaping) error {
+func (g *hashing) Adjust(tree *spec.Tree, s *spec.Adjustment) error {
 	g.asked++
 	g.paths = append(g.paths[:0], g.at)
 	for i := range tree.Tokens {
@@ -83,11 +83,11 @@ func guidedPlain(s *spectest.Script, prompt []int32, n int, sampling spec.Sampli
 	for range n {
 		z := s.Logits(at, 0)
 		mask, common, _ := g.says(g.at)
-		shaping := &spec.Shaping{Common: common}
+		adjustment := &spec.Adjustment{Common: common}
 		if mask != nil {
-			shaping.Masks, shaping.Which = [][]uint32{mask}, []int32{0}
+			adjustment.Masks, adjustment.Which = [][]uint32{mask}, []int32{0}
 		}
-		spectest.ApplyShape(z, shaping, 0)
+		spectest.ApplyAdjustment(z, adjustment, 0)
 		token := spectest.Draw(sampling, z, spec.StreamTarget, uint32(at.Len))
 		out, at, g.at = append(out, token), at.Then(token), g.at.Then(token)
 	}
@@ -164,15 +164,15 @@ func TestGuidedDrawsStayAllowed(t *testing.T) {
 }
 
 // failing ends a generation.
-type failing struct{ shape, take error }
+type failing struct{ adjust, take error }
 
-func (f failing) Shape(*spec.Tree, *spec.Shaping) error { return f.shape }
-func (f failing) Take([]int32) error                    { return f.take }
+func (f failing) Adjust(*spec.Tree, *spec.Adjustment) error { return f.adjust }
+func (f failing) Take([]int32) error                        { return f.take }
 
 func TestGuideErrorsEndGeneration(t *testing.T) {
 	wrong := errors.New("nothing is left")
 	target := spectest.NewTarget(&spectest.Script{Vocab: 5, Steps: 1e6}, 96, 64)
-	for _, guide := range []spec.Guide{failing{shape: wrong}, failing{take: wrong}} {
+	for _, guide := range []spec.Guide{failing{adjust: wrong}, failing{take: wrong}} {
 		target.Reset()
 		g, err := New(target, Config{Drafter: DrafterNone})
 		if err != nil {

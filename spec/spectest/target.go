@@ -110,8 +110,8 @@ type Target struct {
 	calls int
 	rows  int
 	Chain int // calls of VerifyChain
-	// shaping applies to the next pass, which clears it.
-	shaping    *spec.Shaping
+	// adjustment applies to the next pass, which clears it.
+	adjustment *spec.Adjustment
 	lastLogits [][]float32 // logits of the last pass
 }
 
@@ -157,12 +157,12 @@ func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) (
 	for i, p := range t.prefixes(tree) {
 		out[i] = t.output(i, p, s)
 	}
-	t.shaping = nil
+	t.adjustment = nil
 	return out, nil
 }
 
-func (t *Target) Shape(s *spec.Shaping) error {
-	t.shaping = &spec.Shaping{Nodes: s.Nodes, Masks: slices.Clone(s.Masks), Which: slices.Clone(s.Which),
+func (t *Target) Adjust(s *spec.Adjustment) error {
+	t.adjustment = &spec.Adjustment{Nodes: s.Nodes, Masks: slices.Clone(s.Masks), Which: slices.Clone(s.Which),
 		Common: slices.Clone(s.Common), Own: slices.Clone(s.Own)}
 	return nil
 }
@@ -170,11 +170,11 @@ func (t *Target) Shape(s *spec.Shaping) error {
 // logits returns the shaped logits after a node of the pass.
 func (t *Target) logits(node int, p Prefix) []float32 {
 	z := t.Script.Logits(p, 0)
-	if t.shaping != nil {
-		if node >= t.shaping.Nodes {
-			panic(fmt.Sprintf("node %d of a shaping of %d", node, t.shaping.Nodes))
+	if t.adjustment != nil {
+		if node >= t.adjustment.Nodes {
+			panic(fmt.Sprintf("node %d of an adjustment of %d", node, t.adjustment.Nodes))
 		}
-		ApplyShape(z, t.shaping, node)
+		ApplyAdjustment(z, t.adjustment, node)
 	}
 	return z
 }
@@ -189,8 +189,8 @@ func (t *Target) Logits(nodes, tokens []int32, dst []float32) error {
 	return nil
 }
 
-// ApplyShape is the reference implementation of a shaping.
-func ApplyShape(z []float32, s *spec.Shaping, node int) {
+// ApplyAdjustment is the reference implementation of an adjustment.
+func ApplyAdjustment(z []float32, s *spec.Adjustment, node int) {
 	own := map[int32]bool{}
 	if len(s.Own) > 0 {
 		for _, b := range s.Own[node] {
@@ -261,7 +261,7 @@ func (t *Target) VerifyChain(
 		}
 		out[i] = VerifyToken(Distribution(s, z), d.q[i], chain.Tokens[i+1], s.Seed, position)
 	}
-	t.shaping = nil
+	t.adjustment = nil
 	return out, nil
 }
 
@@ -336,7 +336,7 @@ func (t *Target) VerifySampled(
 			out[i] = spec.TreeVerdict{Child: nodes[child]}
 		}
 	}
-	t.shaping = nil
+	t.adjustment = nil
 	return out, nil
 }
 

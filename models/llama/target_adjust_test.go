@@ -10,9 +10,9 @@ import (
 	"foretoken/webgpu"
 )
 
-// randomShaping returns a shaping of n nodes. Some nodes have no mask or no biases.
-func randomShaping(rng *rand.Rand, n, vocab, own int) *spec.Shaping {
-	s := &spec.Shaping{Nodes: n}
+// randomAdjustment returns an adjustment of n nodes. Some nodes have no mask or no biases.
+func randomAdjustment(rng *rand.Rand, n, vocab, own int) *spec.Adjustment {
+	s := &spec.Adjustment{Nodes: n}
 	for range 3 {
 		mask := make([]uint32, (vocab+31)/32)
 		for i := range mask {
@@ -34,8 +34,8 @@ func randomShaping(rng *rand.Rand, n, vocab, own int) *spec.Shaping {
 	return s
 }
 
-// shaped applies a shaping to a node's logits.
-func shaped(z []float32, s *spec.Shaping, node int) []float32 {
+// shaped applies an adjustment to a node's logits.
+func shaped(z []float32, s *spec.Adjustment, node int) []float32 {
 	out := append([]float32(nil), z...)
 	add := map[int32]float32{}
 	for _, b := range s.Common {
@@ -70,13 +70,13 @@ func TestShape(t *testing.T) {
 		}
 		for _, n := range sizes {
 			tree := randomTree(rng, text[len(text)-1], n, 6, m.opts.Vocab)
-			shaping := randomShaping(rng, n, m.opts.Vocab, 5)
+			adjustment := randomAdjustment(rng, n, m.opts.Vocab, 5)
 			for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 3},
 				{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 4}} {
-				verify := func(tree *spec.Tree, with *spec.Shaping) []spec.NodeOutput {
+				verify := func(tree *spec.Tree, with *spec.Adjustment) []spec.NodeOutput {
 					t.Helper()
 					if with != nil {
-						if err := m.Shape(with); err != nil {
+						if err := m.Adjust(with); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -97,15 +97,15 @@ func TestShape(t *testing.T) {
 						logits = append(logits, append([]float32(nil), m.logitsOf(t, i)...))
 					}
 				}
-				got := verify(tree, shaping)
-				common := &spec.Shaping{Nodes: n, Common: []spec.Bias{{Token: 9, Add: 1e4}}}
+				got := verify(tree, adjustment)
+				common := &spec.Adjustment{Nodes: n, Common: []spec.Bias{{Token: 9, Add: 1e4}}}
 				for i, out := range verify(tree, common) {
 					if out.Token != 9 || out.TopIDs[0] != 9 {
 						t.Fatalf("%d nodes: node %d drew %d with a bias of all nodes to 9", n, i, out.Token)
 					}
 				}
 				made := dev.Counters()
-				again := verify(tree, shaping)
+				again := verify(tree, adjustment)
 				after := dev.Counters()
 				if after.Buffers != made.Buffers || after.Programs != made.Programs ||
 					after.Kernels != made.Kernels || after.Submits != made.Submits+1 {
@@ -115,12 +115,13 @@ func TestShape(t *testing.T) {
 					if !sameOutput(got[i], again[i]) {
 						t.Fatalf("%d nodes: node %d is %+v, then %+v", n, i, got[i], again[i])
 					}
-					if w := shaping.Which[i]; w >= 0 && shaping.Masks[w][got[i].Token/32]>>(got[i].Token%32)&1 == 0 {
+					token := got[i].Token
+					if w := adjustment.Which[i]; w >= 0 && adjustment.Masks[w][token/32]>>(token%32)&1 == 0 {
 						t.Fatalf("%d nodes: node %d drew token %d, which its mask leaves out", n, i, got[i].Token)
 					}
 				}
 				for i, z := range logits {
-					want, single := shaped(z, shaping, i), make([]float32, 2)
+					want, single := shaped(z, adjustment, i), make([]float32, 2)
 					if err := m.Logits([]int32{int32(i), int32(i)}, []int32{got[i].Token, 3}, single); err != nil {
 						t.Fatal(err)
 					}
@@ -143,7 +144,7 @@ func TestShape(t *testing.T) {
 						t.Fatalf("%d nodes: the log-sum-exp of node %d is %g, want %g", n, i, got[i].LogSumExp, lse)
 					}
 				}
-				// The last node, decoded plainly with its part of the shaping.
+				// The last node, decoded plainly with its part of the adjustment.
 				last := n - 1
 				var path []int32
 				for i := int32(last); i >= 0; i = tree.Parents[i] {
@@ -152,8 +153,8 @@ func TestShape(t *testing.T) {
 				held := m.Len()
 				var single []spec.NodeOutput
 				for _, i := range path {
-					single = verify(node(tree.Tokens[i]), &spec.Shaping{Nodes: 1, Masks: shaping.Masks,
-						Which: shaping.Which[i : i+1], Common: shaping.Common, Own: shaping.Own[i : i+1]})
+					single = verify(node(tree.Tokens[i]), &spec.Adjustment{Nodes: 1, Masks: adjustment.Masks,
+						Which: adjustment.Which[i : i+1], Common: adjustment.Common, Own: adjustment.Own[i : i+1]})
 					if err := m.Commit([]int32{0}); err != nil {
 						t.Fatal(err)
 					}
@@ -175,7 +176,7 @@ func TestShape(t *testing.T) {
 func TestShapeRefuses(t *testing.T) {
 	m := loadTarget(t, accelerator(t), "tiny-q8_0", Options{MaxRows: 8})
 	words := make([]uint32, (m.opts.Vocab+31)/32)
-	for what, s := range map[string]*spec.Shaping{
+	for what, s := range map[string]*spec.Adjustment{
 		"too many nodes":  {Nodes: 9, Masks: [][]uint32{words}, Which: make([]int32, 9)},
 		"a short mask":    {Nodes: 1, Masks: [][]uint32{words[1:]}, Which: []int32{0}},
 		"no such mask":    {Nodes: 1, Masks: [][]uint32{words}, Which: []int32{1}},
@@ -184,7 +185,7 @@ func TestShapeRefuses(t *testing.T) {
 		"more than nodes": {Nodes: 1, Own: make([][]spec.Bias, 2)},
 		"too many of one": {Nodes: 1, Own: [][]spec.Bias{make([]spec.Bias, 500)}},
 	} {
-		if err := m.Shape(s); err == nil {
+		if err := m.Adjust(s); err == nil {
 			t.Errorf("%s: taken", what)
 		}
 	}

@@ -11,22 +11,16 @@ import (
 	"foretoken/webgpu/kernels/sample"
 )
 
-// adjuster changes the logits of a pass, by masks and biases, before they are sampled. PrepareShapes makes its
+// adjuster changes the logits of a pass, by masks and biases, before they are sampled. PrepareAdjustments makes its
 // buffers and programs, otherwise the first use does.
 type adjuster struct {
 	which, masks     kernels.View // u32 (rows); (rows, sample.MaskWords)
 	common, lists    kernels.View // sample.AdjustWords; (rows, own, 2)
 	shared, own      int          // capacity of common and of a row's list, in entries
 	programs         map[part]*adjustPrograms
-	next, now        Shapes // requested for the next pass; used by the current one
+	next, now        spec.AdjustmentKinds // requested for the next pass; used by the current one
 	words, listWords []uint32
 	parts            []part // scratch
-}
-
-// Shapes says which kinds of adjustment a pass needs.
-type Shapes struct {
-	Masks, Biases bool
-	Own           int // biases of one node's own, at most; 0: one for each token of its path
 }
 
 type adjustPrograms struct{ mask, adjust webgpu.Program }
@@ -34,11 +28,11 @@ type adjustPrograms struct{ mask, adjust webgpu.Program }
 // maxCommonBiases bounds the biased tokens that are not among those drawn.
 const maxCommonBiases = 1024
 
-// Shape implements spec.Target. It compiles programs that PrepareShapes has not compiled.
-func (t *Target) Shape(s *spec.Shaping) error {
+// Adjust implements spec.Target. It compiles programs that PrepareAdjustments has not compiled.
+func (t *Target) Adjust(s *spec.Adjustment) error {
 	h, n := &t.adjuster, s.Nodes
-	h.next = Shapes{}
-	want := Shapes{Masks: len(s.Masks) > 0, Biases: len(s.Common) > 0 || len(s.Own) > 0}
+	h.next = spec.AdjustmentKinds{}
+	want := spec.AdjustmentKinds{Masks: len(s.Masks) > 0, Biases: len(s.Common) > 0 || len(s.Own) > 0}
 	if !want.Masks && !want.Biases {
 		return nil
 	}
@@ -69,7 +63,7 @@ func (t *Target) Shape(s *spec.Shaping) error {
 }
 
 // writeMasks uploads the masks. Padding rows keep their logits.
-func (t *Target) writeMasks(s *spec.Shaping, rows int) error {
+func (t *Target) writeMasks(s *spec.Adjustment, rows int) error {
 	h, words := &t.adjuster, sample.MaskWords(t.opts.Vocab)
 	if len(s.Masks) > t.opts.MaxRows {
 		return fmt.Errorf("llama: %d masks for at most %d nodes", len(s.Masks), t.opts.MaxRows)
@@ -95,7 +89,7 @@ func (t *Target) writeMasks(s *spec.Shaping, rows int) error {
 	return t.dev.Write(h.which.Buffer, h.which.Offset, webgpu.U32Bytes(h.words))
 }
 
-func (t *Target) writeBiases(s *spec.Shaping, rows int) error {
+func (t *Target) writeBiases(s *spec.Adjustment, rows int) error {
 	h := &t.adjuster
 	if len(s.Common) > h.shared {
 		return fmt.Errorf("llama: %d tokens with a bias; at most %d", len(s.Common), h.shared)
@@ -126,10 +120,10 @@ func (t *Target) writeBiases(s *spec.Shaping, rows int) error {
 	return t.dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
 }
 
-// PrepareShapes compiles the programs of Shape, and those of the trees, for trees of up to rows nodes; where neither
-// masks nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come in the
-// middle of a request, and so may the first bias, because penalties have none before the first token.
-func (t *Target) PrepareShapes(rows int, want Shapes) error {
+// PrepareAdjustments compiles the programs of Adjust, and those of the trees, for trees of up to rows nodes; where
+// neither masks nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come
+// in the middle of a request, and so may the first bias, because penalties have none before the first token.
+func (t *Target) PrepareAdjustments(rows int, want spec.AdjustmentKinds) error {
 	if !want.Masks && !want.Biases {
 		return nil
 	}
@@ -146,7 +140,7 @@ func (t *Target) PrepareShapes(rows int, want Shapes) error {
 }
 
 // makeAdjustments makes the buffers and compiles the programs that adjust the logits of parts.
-func (t *Target) makeAdjustments(parts []part, want Shapes) error {
+func (t *Target) makeAdjustments(parts []part, want spec.AdjustmentKinds) error {
 	h, rows := &t.adjuster, t.opts.MaxRows
 	if h.programs == nil {
 		h.programs = map[part]*adjustPrograms{}
