@@ -4,14 +4,26 @@ package kernels
 type Heads struct {
 	Query, KV int // Query is a multiple of KV
 	Dim       int // of a head, a multiple of 8 from 8 to 256
-	Rotary    int // leading elements of a head that are rotated, a multiple of 4
+	Rotary    int // leading elements of a head that are rotated, a multiple of 4; 0: none
 	HalfSplit bool
-	Window    int // positions that a row attends to, its own included; 0: all
+	Window    int     // positions that a row attends to, its own included; 0: all
+	Scale     float64 // of q·k; 0: 1/√Dim
 	Format    KVFormat
+	// Shares: the layer reads the cache of another layer or model, which KV and Format describe. Its rows have queries
+	// alone, and nothing writes the cache.
+	Shares bool
+}
+
+// RowKV returns the key heads of a row of queries, keys and values, which has as many value heads.
+func (h Heads) RowKV() int {
+	if h.Shares {
+		return 0
+	}
+	return h.KV
 }
 
 // Width returns the row length of a buffer of queries, keys and values.
-func (h Heads) Width() int { return (h.Query + 2*h.KV) * h.Dim }
+func (h Heads) Width() int { return (h.Query + 2*h.RowKV()) * h.Dim }
 
 // RowWords is the length of a row's entry in the rows buffer that rope and attention read:
 //

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -36,9 +37,9 @@ func Scratch(h kernels.Heads, context, span int) int {
 	return h.Query * blocksOf(context, span) * (h.Dim + 4)
 }
 
-// Record writes softmax(q·k/√dim)·v to out (m, Query·Dim) for each row of qkv (m, h.Width()) and query head, over the
+// Record writes softmax(q·k·scale)·v to out (m, Query·Dim) for each row of qkv (m, h.Width()) and query head, over the
 // positions 0 to the row's own, or over the last h.Window of them if h.Window is above 0. keys and values are caches
-// that RecordRope wrote. span is above every position, or is the window if that is less. scratch has room for Scratch
+// that RecordRope wrote; if h.Shares, for the sequence whose slots s.Table has. span is above every position, or is the window if that is less. scratch has room for Scratch
 // of at least one row: it bounds the number of rows in a dispatch.
 //
 // Softmax is online, as in Milakov & Gimelshein 2018, and positions are split over workgroups as in Dao et al. 2023
@@ -54,7 +55,7 @@ func Record(r *kernels.Recorder, h kernels.Heads, s kernels.Slots,
 		window = math.MaxUint32
 	}
 	params := func(n, row0 int) []uint32 {
-		scale := kernels.Word(1 / math.Sqrt(float64(h.Dim)))
+		scale := kernels.Word(cmp.Or(h.Scale, 1/math.Sqrt(float64(h.Dim))))
 		return kernels.Params(n, h.Query, h.Query/h.KV, h.Width(), s.Stride, int(scale), window, row0, blocks)
 	}
 	views := []kernels.View{s.Rows, s.Table, s.Ancestors, qkv, keys, values}

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -88,7 +89,7 @@ func (a *attended) plain(i int) []float32 {
 			for d := range h.Dim {
 				weights[j] += float64(a.qkv[i*h.Width()+q*h.Dim+d]) * float64(a.keys[(slot(j)*h.KV+kvh)*h.Dim+d])
 			}
-			weights[j] /= math.Sqrt(float64(h.Dim))
+			weights[j] *= cmp.Or(h.Scale, 1/math.Sqrt(float64(h.Dim)))
 			most = math.Max(most, weights[j])
 		}
 		sum := 0.0
@@ -131,6 +132,7 @@ func TestAttention(t *testing.T) {
 		{Query: 2, KV: 1, Dim: 256},
 		{Query: 6, KV: 2, Dim: 48, Window: 21}, {Query: 2, KV: 1, Dim: 40, Window: 1},
 		{Query: 2, KV: 1, Dim: 16, Window: 400},
+		{Query: 6, KV: 2, Dim: 24, Scale: 1}, {Query: 6, KV: 2, Dim: 24, Window: 21, Shares: true},
 	}
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)

@@ -23,7 +23,7 @@ func RopeTable(positions int, inverse []float64, magnitude float64) []float32 {
 
 // RecordRope rotates the queries of qkv (m, h.Width()) in place and writes rotated keys and unrotated values to the
 // caches (slots, h.KV·h.Dim) at each row's slot. If bias.Buffer is not 0, it first adds bias (h.Width()), f32, to
-// queries, keys and values. Su et al. 2021.
+// queries, keys and values. If h.Shares, it writes no cache, but binds the shared one. Su et al. 2021.
 func RecordRope(r *kernels.Recorder, h kernels.Heads, rows, table, bias, qkv, keys, values kernels.View, m int) {
 	if h.Dim%8 != 0 || h.Rotary%4 != 0 || h.Rotary > h.Dim {
 		panic(fmt.Sprintf("attention: RecordRope of %d of %d elements", h.Rotary, h.Dim))
@@ -35,11 +35,11 @@ func RecordRope(r *kernels.Recorder, h kernels.Heads, rows, table, bias, qkv, ke
 		input, access, views = "rope_bias", append(access, webgpu.ReadOnly), append(views, bias)
 	}
 	l := h.Layout()
-	files, threads := "rope_params "+input+" rope rope_"+h.Format.String(), (h.Query+2*h.KV)*h.Dim/4
+	files, threads := "rope_params "+input+" rope rope_"+h.Format.String(), h.Width()/4
 	if h.Format == kernels.KVQ8 { // a thread processes four elements of a query, or a block of a key or value
-		files, threads = "rope_params "+input+" rope_q8", h.Query*h.Dim/4+2*h.KV*h.Dim/l.Block
+		files, threads = "rope_params "+input+" rope_q8", h.Query*h.Dim/4+2*h.RowKV()*h.Dim/l.Block
 	}
 	host := kernels.Host{Ref: ropeRef(l), Entry: "rope", Words: kernels.Params(int(l.Format), l.Block)}
 	r.Add(shaders.Source(files, access, host, l.Constants()...), [3]int{(threads + 31) / 32, m, 1},
-		kernels.Params(m, h.Query, h.KV, h.Dim, int(kernels.Flag(h.HalfSplit)), h.Rotary), views...)
+		kernels.Params(m, h.Query, h.RowKV(), h.Dim, int(kernels.Flag(h.HalfSplit)), h.Rotary), views...)
 }

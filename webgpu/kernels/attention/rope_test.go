@@ -2,6 +2,7 @@ package attention
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/x448/float16"
@@ -15,11 +16,12 @@ func TestRope(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		for _, h := range []kernels.Heads{{Query: 3, KV: 1, Dim: 64, Rotary: 64}, {Query: 4, KV: 2, Dim: 8, Rotary: 8},
-			{Query: 2, KV: 2, Dim: 96, Rotary: 64}, {Query: 2, KV: 1, Dim: 40, Rotary: 12}} {
+			{Query: 2, KV: 2, Dim: 96, Rotary: 64}, {Query: 2, KV: 1, Dim: 40, Rotary: 12},
+			{Query: 3, KV: 1, Dim: 48}, {Query: 4, KV: 2, Dim: 16, Rotary: 8, Shares: true}} {
 			for _, h.HalfSplit = range []bool{false, true} {
 				for _, h.Format = range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
 					for _, bias := range []bool{false, true} {
-						if testing.Short() && bias && h.Dim != 40 {
+						if testing.Short() && bias && h.Dim != 40 || h.Shares && bias {
 							continue
 						}
 						testRope(b, h, bias)
@@ -36,7 +38,11 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 	for i := range h.Rotary / 2 {
 		inverse = append(inverse, math.Pow(10000, -2*float64(i)/float64(h.Rotary)))
 	}
-	table, offsets := b.F32(RopeTable(positions, inverse, magnitude)), make([]float32, h.Width())
+	angles := RopeTable(positions, inverse, magnitude)
+	if h.Rotary == 0 {
+		angles = make([]float32, 2) // never read
+	}
+	table, offsets := b.F32(angles), make([]float32, h.Width())
 	var bias kernels.View
 	if biased {
 		offsets = kerneltest.Normals(11, h.Width())
@@ -54,6 +60,11 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 		k, v := b.Poisoned(h.CacheWords(slots)), b.Poisoned(h.CacheWords(slots))
 		defer b.Free(r, in, k, v)
 		out := b.Run(func(rec *kernels.Recorder) { RecordRope(rec, h, r, table, bias, in, k, v, len(order)) }, in, k, v)
+		for i, cache := range out[1:] {
+			if h.Shares && slices.ContainsFunc(cache, func(w uint32) bool { return w != 0x7fc0dead }) {
+				b.T.Fatalf("%+v: cache %d of another layer was written", h, i)
+			}
+		}
 		return out[0], kerneltest.Unpacked(h, out[1]), kerneltest.Unpacked(h, out[2])
 	}
 	defer b.Free(table)
@@ -63,12 +74,12 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 	}
 	qkv, keys, values := run(all)
 	for i := range 64 {
-		for head := range h.Query + 2*h.KV {
+		for head := range h.Width() / h.Dim {
 			want := make([]float64, h.Dim)
 			for d := range want {
 				want[d] = float64(x[i*h.Width()+head*h.Dim+d] + offsets[head*h.Dim+d])
 			}
-			if head < h.Query+h.KV {
+			if head < h.Query+h.RowKV() {
 				for pair, f := range inverse {
 					a, c := 2*pair, 2*pair+1
 					if h.HalfSplit {
@@ -84,7 +95,7 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 				switch {
 				case head < h.Query:
 					got = float64(math.Float32frombits(qkv[i*h.Width()+head*h.Dim+d]))
-				case head < h.Query+h.KV:
+				case head < h.Query+h.RowKV():
 					got = keys[slot(i)*kvWidth+(head-h.Query)*h.Dim+d]
 				default:
 					got = values[slot(i)*kvWidth+(head-h.Query-h.KV)*h.Dim+d]

@@ -3,15 +3,15 @@ package layer
 import "foretoken/webgpu/kernels"
 
 // RecordNormHeads normalises each query and key head of qkv (m, h.Width()) in place, as RecordNorm normalises a row.
-// weight is (2, h.Dim), of queries and of keys, f32. Henry et al. 2020, with a gain.
+// weight is (2, h.Dim), of queries and of keys, f32, or (h.Dim) if h.Shares. Henry et al. 2020, with a gain.
 func RecordNormHeads(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, weight, qkv kernels.View, m int,
 	eps float64) {
-	heads := h.Query + h.KV
+	heads := h.Query + h.RowKV()
 	file, groups := "norm_heads_group", [3]int{heads, m, 1}
 	if lanes == kernels.Serial {
 		file, groups = "norm_heads", [3]int{(heads + 7) / 8, m, 1}
 	}
 	host := kernels.Host{Ref: normHeadsRef, Entry: "norm_heads"}
 	r.Add(shaders.Source("norm_heads_params "+file, kernels.Inputs(1), host), groups,
-		append(kernels.Params(m, h.Query, h.KV, h.Dim), kernels.Word(eps)), weight, qkv)
+		append(kernels.Params(m, h.Query, h.RowKV(), h.Dim), kernels.Word(eps)), weight, qkv)
 }

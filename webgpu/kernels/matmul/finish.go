@@ -131,7 +131,8 @@ func (f Family) CanRope(w *kernels.Weight, h kernels.Heads) bool {
 }
 
 // RecordRope computes queries, keys and values like Record followed by attention.RecordRope: it writes queries to qkv
-// (m, h.Width()), whose other elements it does not change, and keys and values to the caches.
+// (m, h.Width()), whose other elements it does not change, and keys and values to the caches. If h.Shares, it writes no
+// cache, but binds the shared one.
 func RecordRope(r *kernels.Recorder, f Family, w *kernels.Weight, h kernels.Heads, x kernels.Rows,
 	rows, table, qkv, keys, values kernels.View, m int) {
 	if !f.CanRope(w, h) {
@@ -145,7 +146,7 @@ func RecordRope(r *kernels.Recorder, f Family, w *kernels.Weight, h kernels.Head
 		consts: []kernels.Constant{kernels.Const("PAIRED", h.HalfSplit)},
 		access: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite, webgpu.ReadWrite},
 		views:  []kernels.View{rows, table, keys, values},
-		head:   h.Dim, heads: h.Query, kv: h.KV, rotary: h.Rotary, ref: rotateRef(h.Layout()),
+		head:   h.Dim, heads: h.Query, kv: h.RowKV(), rotary: h.Rotary, ref: rotateRef(h.Layout()),
 		entry: rotateEntry, word: uint32(h.Format)}
 	if h.HalfSplit {
 		end.paired = h.Rotary

@@ -217,7 +217,8 @@ func TestMatMulRope(t *testing.T) {
 		b := kerneltest.New(t, dev)
 		const positions, slots = 300, 80
 		for _, h := range []kernels.Heads{{Query: 3, KV: 1, Dim: 64, Rotary: 64},
-			{Query: 2, KV: 2, Dim: 96, Rotary: 64}, {Query: 4, KV: 2, Dim: 8, Rotary: 8}} {
+			{Query: 2, KV: 2, Dim: 96, Rotary: 64}, {Query: 4, KV: 2, Dim: 8, Rotary: 8}, {Query: 2, KV: 1, Dim: 32},
+			{Query: 6, KV: 2, Dim: 16, Rotary: 8, Shares: true}} {
 			w := kerneltest.NewWeight(kernels.Q8_0, h.Width(), 96)
 			x, up := kerneltest.Normals(9, 64*w.Cols), w.Upload(b, w.Rows)
 			p := times(w, x)
@@ -225,7 +226,11 @@ func TestMatMulRope(t *testing.T) {
 			for i := range h.Rotary / 2 {
 				inverse = append(inverse, math.Pow(10000, -2*float64(i)/float64(h.Rotary)))
 			}
-			table := b.F32(attention.RopeTable(positions, inverse, 1.25))
+			angles := attention.RopeTable(positions, inverse, 1.25)
+			if h.Rotary == 0 {
+				angles = make([]float32, 2) // never read
+			}
+			table := b.F32(angles)
 			for _, h.HalfSplit = range []bool{false, true} {
 				for _, h.Format = range []kernels.KVFormat{kernels.KVF32, kernels.KVF16} {
 					if (!kerneltest.Full() || h.Dim != 96) && h.HalfSplit != (h.Format == kernels.KVF16) {
@@ -235,7 +240,7 @@ func TestMatMulRope(t *testing.T) {
 						if !family.CanRope(up, h) {
 							continue
 						}
-						kv := h.KV * h.Dim
+						kv := h.RowKV() * h.Dim
 						run := func(order []int, fused bool) []uint32 {
 							var rows []uint32
 							for _, i := range order {
@@ -259,7 +264,7 @@ func TestMatMulRope(t *testing.T) {
 							for place, i := range order {
 								out = append(out, got[0][place*h.Width():][:h.Query*h.Dim]...)
 								for _, cache := range [][]float64{keys, values} {
-									for _, v := range cache[(i*11+5)%slots*kv:][:kv] {
+									for _, v := range cache[(i*11+5)%slots*h.KV*h.Dim:][:kv] {
 										out = append(out, math.Float32bits(float32(v)))
 									}
 								}
