@@ -227,6 +227,7 @@ func (l *kernelList) models(full bool) {
 	l.record(gpuKernel{label: "layer/silu"}, func(r *kernels.Recorder) {
 		layer.RecordSiLU(r, kernels.View{}, kernels.View{}, 1, 64)
 	})
+	l.parts()
 	weights, config := demo.Head()
 	for _, cache := range []string{"f32", "f16", "q8"} {
 		for _, f := range families {
@@ -236,6 +237,28 @@ func (l *kernelList) models(full bool) {
 					Options{KV: cache, EAGLE3: weights, EAGLE3Config: config}, requests)
 			}
 		}
+	}
+}
+
+// parts lists the kernels of parts that no model of the lists has.
+func (l *kernelList) parts() {
+	var v kernels.View
+	h := kernels.Heads{Query: 8, KV: 4, Dim: 64}
+	l.record(gpuKernel{label: "layer/norm_row"}, func(r *kernels.Recorder) { layer.RecordNormRow(r, h, v, v, 1, 1e-5) })
+	l.record(gpuKernel{label: "layer/add_norm"}, func(r *kernels.Recorder) {
+		layer.RecordAddNorm(r, v, v, v, 1, 64, 1e-5)
+	})
+	l.record(gpuKernel{label: "layer/add_norm next"}, func(r *kernels.Recorder) {
+		layer.RecordAddNormNext(r, v, v, v, 1, 64, 1e-5, v, kernels.Rows{Stride: 128})
+	})
+	for format := range kernels.Formats {
+		w := &kernels.Weight{Format: format, Rows: 8, Cols: 1024, Parts: []kernels.WeightPart{{Rows: 8}}}
+		l.record(gpuKernel{label: fmt.Sprint("layer/embed times ", format)}, func(r *kernels.Recorder) {
+			layer.RecordEmbed(r, w, v, v, 1, 12)
+		})
+		l.record(gpuKernel{label: fmt.Sprint("layer/embed next times ", format)}, func(r *kernels.Recorder) {
+			layer.RecordEmbedNext(r, w, v, v, 1, 12, v, kernels.Rows{Stride: matmul.NextStride(w.Cols)}, 1e-5)
+		})
 	}
 }
 

@@ -45,7 +45,7 @@ func BenchmarkKernels(b *testing.B) {
 			b.Fatal(err)
 		}
 		for name, record := range map[string]func(r *kernels.Recorder){
-			"embed": func(r *kernels.Recorder) { layer.RecordEmbed(r, m.embed.weights[0], p.Tokens, w.x, n) },
+			"embed": func(r *kernels.Recorder) { layer.RecordEmbed(r, m.embed.weights[0], p.Tokens, w.x, n, 1) },
 			"norm": func(r *kernels.Recorder) {
 				layer.RecordNorm(r, m.tuning.Lanes, w.x, y.attnNorm, w.norm, n, c.Dim, c.Eps)
 			},

@@ -62,7 +62,7 @@ func (e *eagleNet) forward(r *kernels.Recorder, p *kv.Pass, n int) {
 		layer.RecordParentFeatures(r, slots, e.hidden, w.x, n, c.Dim)
 	}
 	for _, part := range e.embed.weights {
-		layer.RecordEmbed(r, part, p.Tokens, e.embedded, n)
+		layer.RecordEmbed(r, part, p.Tokens, e.embedded, n, 1)
 	}
 	qkv := rows(w.qkv, e.heads.Width())
 	e.matmul(r, y.qkv, e.norm(r, e.embedded, y.attnNorm, n), qkv, n, false)

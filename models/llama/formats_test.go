@@ -71,7 +71,7 @@ func decode(t testing.TB, dev webgpu.Device, typ gguf.Type, raw []byte, rows int
 	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols, Parts: []kernels.WeightPart{part}}
 	ids, out := view(tokens), view(make([]uint32, rows*cols))
 	r := kernels.NewRecorder("decode", dev.Info())
-	layer.RecordEmbed(r, w, ids, out, rows)
+	layer.RecordEmbed(r, w, ids, out, rows, 1)
 	built, err := kernels.Build(dev, r)
 	if err != nil {
 		t.Fatal(err)

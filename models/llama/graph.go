@@ -202,10 +202,10 @@ func (m *Model) scaledRows() kernels.Rows {
 func (m *Model) embedTokens(r *kernels.Recorder, p *kv.Pass, n int) kernels.Rows {
 	c, w, gain := m.cfg, &m.work, m.layers[0].attnNorm
 	if e := m.embed.weights[0]; len(m.embed.weights) == 1 && layerkernel.CanEmbedNext(e) {
-		return layerkernel.RecordEmbedNext(r, e, p.Tokens, w.x, n, gain, m.scaledRows(), c.Eps)
+		return layerkernel.RecordEmbedNext(r, e, p.Tokens, w.x, n, 1, gain, m.scaledRows(), c.Eps)
 	}
 	for _, e := range m.embed.weights {
-		layerkernel.RecordEmbed(r, e, p.Tokens, w.x, n)
+		layerkernel.RecordEmbed(r, e, p.Tokens, w.x, n, 1)
 	}
 	return m.norm(r, w.x, gain, n)
 }

@@ -58,10 +58,16 @@ func productBits(b kerneltest.Bench) (all []bitsProgram) {
 			tokens, next := b.U32(ofRows(order, func(i int) uint32 { return uint32(i) })), b.Poisoned(len(order)*stride)
 			found := b.Poisoned(len(order) * cols)
 			got := bitsRun(b, func(r *kernels.Recorder) {
-				layer.RecordEmbedNext(r, w, tokens, found, len(order), gain,
+				layer.RecordEmbedNext(r, w, tokens, found, len(order), 1, gain,
 					kernels.Rows{View: next, Stride: stride}, eps)
 			}, next, tokens, found)
 			return kerneltest.Gather(got, stride, countTo(len(order)))
+		}}, bitsProgram{name: "lookup and multiplier " + f.String(), rows: func(order []int) []uint32 {
+			tokens := b.U32(ofRows(order, func(i int) uint32 { return uint32(i) }))
+			found := b.Poisoned(len(order) * cols)
+			return bitsRun(b, func(r *kernels.Recorder) {
+				layer.RecordEmbed(r, w, tokens, found, len(order), 54.5)
+			}, found, tokens)
 		}})
 	}
 	return append(all, endBits(b)...)
@@ -174,6 +180,7 @@ func layerBits(b kerneltest.Bench) []bitsProgram {
 		gates[2*dim+i] = v
 	}
 	weight, headWeight := b.F32(kerneltest.Normals(5, dim)), b.F32(kerneltest.Normals(6, 2*h.Dim))
+	rowWeight, residual := b.F32(kerneltest.Normals(12, 8*h.Dim)), kerneltest.Normals(13, bitsRows*dim)
 	square, bias, end := b.F32(kerneltest.Normals(7, dim*dim)), b.F32(kerneltest.Normals(8, dim)),
 		b.F32(scaled(kerneltest.Normals(9, dim+1), 1.0/64))
 	return []bitsProgram{
@@ -188,6 +195,20 @@ func layerBits(b kerneltest.Bench) []bitsProgram {
 			return bitsRun(b, func(r *kernels.Recorder) {
 				layer.RecordNormHeads(r, kernels.Serial, h, headWeight, qkv, len(order), eps)
 			}, qkv)
+		}},
+		{name: "norm of all heads", rows: func(order []int) []uint32 {
+			qkv := b.F32(kerneltest.Gather(heads, h.Width(), order))
+			return bitsRun(b, func(r *kernels.Recorder) {
+				layer.RecordNormRow(r, h, rowWeight, qkv, len(order), eps)
+			}, qkv)
+		}},
+		{name: "sum with norm, and norm", rows: func(order []int) []uint32 {
+			in, sum := b.F32(kerneltest.Gather(x, dim, order)), b.F32(kerneltest.Gather(residual, dim, order))
+			next := b.Poisoned(len(order) * 2 * dim)
+			return bitsRun(b, func(r *kernels.Recorder) {
+				layer.RecordAddNormNext(r, in, weight, sum, len(order), dim, eps, bias,
+					kernels.Rows{View: next, Stride: 2 * dim})
+			}, next, in, sum)
 		}},
 		{name: "silu", rows: func(order []int) []uint32 {
 			in, out := b.F32(kerneltest.Gather(gates, 2*dim, order)), b.Poisoned(len(order)*dim)

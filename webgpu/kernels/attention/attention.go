@@ -39,8 +39,8 @@ func Scratch(h kernels.Heads, context, span int) int {
 
 // Record writes softmax(q·k·scale)·v to out (m, Query·Dim) for each row of qkv (m, h.Width()) and query head, over the
 // positions 0 to the row's own, or over the last h.Window of them if h.Window is above 0. keys and values are caches
-// that RecordRope wrote; if h.Shares, for the sequence whose slots s.Table has. span is above every position, or is the window if that is less. scratch has room for Scratch
-// of at least one row: it bounds the number of rows in a dispatch.
+// that RecordRope wrote; if h.Shares, for the sequence whose slots s.Table has. span is above every position, or is the
+// window if that is less. scratch has room for Scratch of at least one row: it bounds the number of rows in a dispatch.
 //
 // Softmax is online, as in Milakov & Gimelshein 2018, and positions are split over workgroups as in Dao et al. 2023
 // (Flash-Decoding), except on hosts, where one dispatch does all without scratch.

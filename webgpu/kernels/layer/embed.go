@@ -7,19 +7,24 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// RecordEmbed writes row tokens[i] of w to row i of out (m, w.Cols), f32. tokens is u32
-// (m); every id must be below w.Rows.
-func RecordEmbed(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.View, m int) {
-	kernel := embedKernel(w, "embed_plain", w.Format.Access())
+// RecordEmbed writes row tokens[i] of w, times a multiplier that is 1 for most models, to row i of out (m, w.Cols),
+// f32. tokens is u32 (m); every id must be below w.Rows.
+func RecordEmbed(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.View, m int, times float64) {
+	kernel := embedKernel(w, "embed_plain", "embed_times", times, w.Format.Access())
 	for _, p := range w.Parts {
 		addEmbed(r, kernel, w, p, m, nil, w.Views(p, tokens, out))
 	}
 }
 
-func embedKernel(w *kernels.Weight, end string, access []webgpu.Access) *webgpu.KernelSource {
-	return shaders.Source(end+" embed "+w.Format.Files(), access,
-		kernels.Host{Ref: embedRef(w.Format), Entry: "embed", Words: []uint32{uint32(w.Format)}},
-		w.Format.Constants()...)
+// embedKernel returns the kernel with the file `end`, or with `multiplied` where times is not 1.
+func embedKernel(w *kernels.Weight, end, multiplied string, times float64,
+	access []webgpu.Access) *webgpu.KernelSource {
+	consts := w.Format.Constants()
+	if times != 1 {
+		end, consts = multiplied, append(consts, kernels.Const("TIMES", float32(times)))
+	}
+	return shaders.Source(end+" embed "+w.Format.Files(), access, kernels.Host{Ref: embedRef(w.Format, times),
+		Entry: "embed", Words: []uint32{uint32(w.Format), kernels.Word(times)}}, consts...)
 }
 
 // addEmbed records the rows of one part; more parameters follow.
@@ -34,14 +39,16 @@ func addEmbed(r *kernels.Recorder, kernel *webgpu.KernelSource, w *kernels.Weigh
 func CanEmbedNext(w *kernels.Weight) bool { return w.Cols/w.Format.Step()%4 == 0 }
 
 // RecordEmbedNext is RecordEmbed and also writes next, the input of a following product of the norm, like
-// matmul.RecordNext: rows times gain (w.Cols) and sums of squares. It returns next with their number.
-func RecordEmbedNext(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.View, m int, gain kernels.View,
-	next kernels.Rows, eps float64) kernels.Rows {
-	next.Squares, next.Eps = w.Cols/w.Format.Step(), eps
+// matmul.RecordNext: rows times gain (w.Cols) and sums of squares. It returns next with their number. The norm of t·x
+// with eps is that of x with eps/t², so that next holds rows that are not multiplied.
+func RecordEmbedNext(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.View, m int, times float64,
+	gain kernels.View, next kernels.Rows, eps float64) kernels.Rows {
+	next.Squares, next.Eps = w.Cols/w.Format.Step(), eps/(times*times)
 	if !CanEmbedNext(w) || next.Stride < w.Cols+next.Squares {
 		panic(fmt.Sprintf("layer: RecordEmbedNext of %d columns, stride %d", w.Cols, next.Stride))
 	}
-	kernel := embedKernel(w, "embed_next", kernels.ProductAccess(webgpu.ReadOnly, webgpu.ReadWrite))
+	kernel := embedKernel(w, "embed_next", "embed_next_times", times,
+		kernels.ProductAccess(webgpu.ReadOnly, webgpu.ReadWrite))
 	for _, p := range w.Parts {
 		views := []kernels.View{p.Quants, tokens, out, w.Scales(p, tokens), gain, next.View}
 		addEmbed(r, kernel, w, p, m, kernels.Params(next.Stride), views)

@@ -11,7 +11,19 @@ func RecordNormHeads(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, 
 	if lanes == kernels.Serial {
 		file, groups = "norm_heads", [3]int{(heads + 7) / 8, m, 1}
 	}
-	host := kernels.Host{Ref: normHeadsRef, Entry: "norm_heads"}
+	normQK(r, file, kernels.Host{Ref: normHeadsRef, Entry: "norm_heads"}, groups, h, weight, qkv, m, eps)
+}
+
+// RecordNormRow normalises the queries of each row of qkv (m, h.Width()) in place, all heads together, and its keys
+// likewise. weight is (h.Query + h.KV, h.Dim), of queries and then of keys, f32, or (h.Query, h.Dim) if h.Shares. OLMo
+// et al. 2025 (OLMo 2), section 3.3.
+func RecordNormRow(r *kernels.Recorder, h kernels.Heads, weight, qkv kernels.View, m int, eps float64) {
+	groups := [3]int{1 + min(h.RowKV(), 1), m, 1}
+	normQK(r, "norm_row", kernels.Host{Ref: normRowRef, Entry: "norm_row"}, groups, h, weight, qkv, m, eps)
+}
+
+func normQK(r *kernels.Recorder, file string, host kernels.Host, groups [3]int, h kernels.Heads,
+	weight, qkv kernels.View, m int, eps float64) {
 	r.Add(shaders.Source("norm_heads_params "+file, kernels.Inputs(1), host), groups,
 		append(kernels.Params(m, h.Query, h.RowKV(), h.Dim), kernels.Word(eps)), weight, qkv)
 }

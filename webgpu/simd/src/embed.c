@@ -28,8 +28,8 @@ QUANTISED(ROW)
   }
 PLAIN_ROW(F32) PLAIN_ROW(F16) PLAIN_ROW(BF16)
 
-// Rows of weights by token id, 0 to m; layer.RecordEmbed. With a gain, also the input of a product of their norm;
-// layer.RecordEmbedNext. words: format.
+// Rows of weights by token id, 0 to m, times a multiplier; layer.RecordEmbed. With a gain, also the input of a product
+// of their norm, without the multiplier; layer.RecordEmbedNext. words: format, multiplier.
 void embed(const dispatch *d, const thread *t) {
   static void (*const rows[FORMATS])(const u8 *, const u32 *, u32, f32 *) = {
       row_F32, row_F16, row_BF16,
@@ -42,17 +42,21 @@ void embed(const dispatch *d, const thread *t) {
       !holds(d->b[3], 0, m, cols, cols) || (quantised(format) && !holds(d->b[4], 0, n, s_bytes / 4, s_bytes / 4)) ||
       (next && (!holds(d->b[5], 0, 1, 0, cols) || !holds(d->b[6], 0, m, ldn, cols + PARAM(2)))))
     return;
+  f32 times = as_f32(d->words[1]);
   range r = share(t, m, 1);
   for (u32 i = r.from; i < r.to; i++) {
     u32 row = AT(u32, 2)[i] - row0;  // below row0 it is too large
     if (row >= n) continue;
     f32 *out = AT(f32, 3) + i * cols;
     rows[format](AT(u8, 1) + row * q_bytes, quantised(format) ? (u32 *)(AT(u8, 4) + row * s_bytes) : 0, cols, out);
-    if (!next) continue;
-    const f32 *gain = AT(f32, 5);
-    f32 *to = AT(f32, 6) + i * ldn;
-    for (u32 k = 0; k < cols; k += 4)
-      wasm_v128_store(to + k, wasm_f32x4_mul(wasm_v128_load(out + k), wasm_v128_load(gain + k)));
-    for (u32 k = 0; k < PARAM(2); k++) to[cols + k] = sum_squares(out + k * each, each);
+    if (next) {
+      const f32 *gain = AT(f32, 5);
+      f32 *to = AT(f32, 6) + i * ldn;
+      for (u32 k = 0; k < cols; k += 4)
+        wasm_v128_store(to + k, wasm_f32x4_mul(wasm_v128_load(out + k), wasm_v128_load(gain + k)));
+      for (u32 k = 0; k < PARAM(2); k++) to[cols + k] = sum_squares(out + k * each, each);
+    }
+    if (times != 1)
+      for (u32 k = 0; k < cols; k++) out[k] *= times;
   }
 }

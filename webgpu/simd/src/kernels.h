@@ -1,6 +1,8 @@
 // The kernels, each with what it needs and the Go function that records it.
 KERNEL(norm, by_rows)                 // layer.RecordNorm
 KERNEL(norm_heads, any_parts)         // layer.RecordNormHeads
+KERNEL(norm_row, any_parts)           // layer.RecordNormRow
+KERNEL(add_norm, by_rows)             // layer.RecordAddNorm, RecordAddNormNext
 KERNEL(silu, any_parts)               // layer.RecordSiLU
 KERNEL(accept_layer, any_parts)       // layer.RecordAcceptLayer
 KERNEL(accept_score, by_rows)         // layer.RecordAcceptScore
