@@ -18,6 +18,7 @@ func reserve(_, most uint64) experimental.LinearMemory {
 	if err != nil {
 		return refused{}
 	}
+	largePages(m)
 	return mapped(m)
 }
 

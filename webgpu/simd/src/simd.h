@@ -230,13 +230,14 @@ OP v128_t wasm_i32x4_trunc_sat_f32x4(v128_t v) { return (v128_t)vcvtq_s32_f32((f
 #define HIDE(v) __asm__("" : ANY_REGISTER(v))
 #define KEEP(v) __asm__ volatile("" : ANY_REGISTER(v))
 
-// Tells the processor to load bytes that are `ahead` of an address. Its own prefetcher starts over at each short row.
+// Tells the processor to load bytes that are `ahead` of an address into its second cache: the first waits for too few
+// lines at once to read memory at full speed. The processor's own prefetcher starts over at each short row.
 #ifdef __wasm__
 #define FETCH(at, ahead, size) (void)(ahead)
 #else
 #define FETCH(at, ahead, size)                         \
   for (u32 byte = 0; byte < (size); byte += 64)        \
-    __builtin_prefetch((const void *)((uintptr_t)(at) + (ahead) + byte))
+    __builtin_prefetch((const void *)((uintptr_t)(at) + (ahead) + byte), 0, 2)
 #endif
 
 // Unrolls the next loop fully, or in part: engines run out of registers where clang unrolls it fully.

@@ -74,11 +74,11 @@ INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *
   lanes acc[MOST_PAIRS];
   step t = *from;
   UNROLL for (u32 k = 0; k < W * m; k += PER) acc[k / PER] = splat_lanes(0);
-  u32 units = blocks / (4 * unit_groups(format)), next = 2 * W * units * unit_bytes(format);
+  u32 units = blocks / (4 * unit_groups(format)), ahead = 4 * W * units * unit_bytes(format);
   for (u32 left = units; left > 0; left--) {
     UNROLL for (u32 r = 0; r < W; r++) {
       LOADS_FROM(t.q[r], unit_bytes(format));
-      FETCH(t.q[r], next, unit_bytes(format));  // for the step after the next
+      FETCH(t.q[r], ahead, unit_bytes(format));  // for the fourth call from here
     }
     UNROLL for (u32 i = 0; i < m; i++) LOADS_FROM(t.x[i], unit_groups(format) * sizeof(group));
     add_group(format, W, m, &t, 0, 4, acc);
