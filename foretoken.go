@@ -19,6 +19,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
+	"foretoken/models/arch"
 	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
@@ -173,7 +174,7 @@ func openModel(src files.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
 
 // check refuses a file that cannot be run, and returns its tokenizer. Numbers are compared before any list is read.
 func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
-	c, err := llama.ReadConfig(f)
+	c, err := arch.Read(f, 0)
 	if err := cmp.Or(convert.CheckWhole(f), err); err != nil {
 		return nil, err
 	}
@@ -191,12 +192,12 @@ func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
 
 // contextOf is the length both models are loaded with.
 func contextOf(asked int, files ...*gguf.File) (int, error) {
-	most := 4096
+	most := arch.DefaultContext
 	for _, f := range files {
 		if f == nil {
 			continue
 		}
-		c, err := llama.ReadConfig(f)
+		c, err := arch.Read(f, asked)
 		if err != nil {
 			return 0, err
 		}

@@ -22,6 +22,8 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
     if ($2 !~ /^foretoken\/internal\//) bad("internal packages are for all, so they import none of the others")
     next
   }
+  if (pkg == "foretoken/models/arch" && !test && $2 !~ /^foretoken\/(models\/gguf|internal\/(quote|files))$/)
+    bad("architectures are data read from GGUF")
   if ($2 ~ /^foretoken\/internal\//) next
   if ($2 == "foretoken/spec/spectest") { if (!test) bad("scripted models are for tests") }
   else if (pkg == "foretoken/spec/spectest") {

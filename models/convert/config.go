@@ -8,6 +8,7 @@ import (
 
 	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
@@ -435,24 +436,15 @@ func (s *shape) metadata() []gguf.KV {
 	return kv
 }
 
-// divisors are the values of rope_freqs.weight: Llama 3 divides low frequencies by the factor, keeps high ones and
-// blends in between (transformers' modeling_rope_utils). nil for other scalings.
+// divisors are the values of rope_freqs.weight; nil for other scalings than Llama 3's.
 func (r *rope) divisors(headDim int) []float32 {
 	if r.kind != "llama3" {
 		return nil
 	}
+	scaling := arch.Llama3{Factor: r.factor, Low: r.low, High: r.high, Original: float64(r.original)}
 	out := make([]float32, headDim/2)
-	for i := range out {
-		wave := 2 * math.Pi * math.Pow(r.base, 2*float64(i)/float64(headDim)) // positions a turn
-		switch turns := float64(r.original) / wave; {
-		case turns > r.high:
-			out[i] = 1
-		case turns < r.low:
-			out[i] = float32(r.factor)
-		default:
-			keep := (turns - r.low) / (r.high - r.low)
-			out[i] = float32(1 / ((1-keep)/r.factor + keep))
-		}
+	for i, d := range scaling.Divisors(arch.NewRope(r.base, headDim).Inverse) {
+		out[i] = float32(d)
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
+	"foretoken/models/arch"
 	"foretoken/models/safetensors"
 )
 
@@ -35,8 +36,7 @@ type Config struct {
 	Vocab        int // of the target
 	DraftVocab   int // ids that the head proposes
 	Eps          float64
-	// Inverse frequencies of the rotary embedding, radians a position: (HeadDim/2).
-	Inverse []float64
+	Rope         *arch.Rope
 	// Taps are the target's layers, counted from 0, after which its residual stream is
 	// read, in fc's order. Nil: where the authors' code taps, see TapsOf.
 	Taps []int
@@ -187,9 +187,7 @@ func ReadConfig(src files.Source) (*Config, error) {
 	if !(theta > 1 && theta < 1e12) {
 		return fail("rope_theta", "is %v; want a number above 1", theta)
 	}
-	for i := range c.HeadDim / 2 {
-		c.Inverse = append(c.Inverse, math.Pow(theta, -2*float64(i)/float64(c.HeadDim)))
-	}
+	c.Rope = arch.NewRope(theta, c.HeadDim)
 	return c, c.scale(j.Scaling)
 }
 
@@ -218,20 +216,13 @@ func (c *Config) scale(raw json.RawMessage) error {
 	case !(s.Factor >= 1 && s.Factor < 1e4):
 		return fmt.Errorf("eagle3: %s: rope_scaling.factor is %v; want 1 or more", c.Name, s.Factor)
 	case s.Type == "linear":
-		for i := range c.Inverse {
-			c.Inverse[i] /= s.Factor
-		}
+		c.Rope.Stretch(s.Factor)
 	case !(s.Low > 0 && s.High > s.Low && s.Before >= 1):
 		return fmt.Errorf("eagle3: %s: rope_scaling has low_freq_factor %v, high_freq_factor %v and "+
 			"original_max_position_embeddings %v", c.Name, s.Low, s.High, s.Before)
 	default:
-		// Wavelengths past the old context are stretched, those far inside are kept, and
-		// between the two the divisor is blended (Llama 3.1's own rule).
-		for i, f := range c.Inverse {
-			turns := s.Before * f / (2 * math.Pi) // of the old context
-			keep := min(max((turns-s.Low)/(s.High-s.Low), 0), 1)
-			c.Inverse[i] = f * (keep + (1-keep)/s.Factor)
-		}
+		scaling := arch.Llama3{Factor: s.Factor, Low: s.Low, High: s.High, Original: s.Before}
+		c.Rope.Divide(scaling.Divisors(c.Rope.Inverse))
 	}
 	return nil
 }

@@ -50,9 +50,9 @@ func TestPublishedConfig(t *testing.T) {
 		c.Vocab != 12 || c.DraftVocab != 5 || c.Eps != 1e-5 {
 		t.Errorf("read %+v", c)
 	}
-	if want := []float64{1, 0.1, 0.01, 0.001}; len(c.Inverse) != 4 || math.Abs(c.Inverse[3]-want[3]) > 1e-12 ||
-		math.Abs(c.Inverse[1]-want[1]) > 1e-12 {
-		t.Errorf("inverse frequencies %v, want %v", c.Inverse, want)
+	if got, want := c.Rope.Inverse, []float64{1, 0.1, 0.01, 0.001}; len(got) != 4 ||
+		math.Abs(got[3]-want[3]) > 1e-12 || math.Abs(got[1]-want[1]) > 1e-12 {
+		t.Errorf("inverse frequencies %v, want %v", got, want)
 	}
 	if taps, err := c.TapsOf(32); err != nil || !slices.Equal(taps, []int{1, 15, 28}) {
 		t.Errorf("taps of 32 layers: %v, %v; the authors' code reads the inputs of layers 2, 16 and 29", taps, err)
@@ -72,10 +72,10 @@ func TestConfigFields(t *testing.T) {
 		t.Errorf("taps %v, %v", taps, err)
 	}
 	if c, err = ReadConfig(config(set("rope_scaling", `{"rope_type": "linear", "factor": 4}`))); err != nil ||
-		c.Inverse[0] != 0.25 {
+		c.Rope.Inverse[0] != 0.25 {
 		t.Errorf("linear scaling: %v, %v", c, err)
 	}
-	if c, err = ReadConfig(config(set("rope_scaling", "null"))); err != nil || c.Inverse[0] != 1 {
+	if c, err = ReadConfig(config(set("rope_scaling", "null"))); err != nil || c.Rope.Inverse[0] != 1 {
 		t.Errorf("no scaling: %v, %v", c, err)
 	}
 	// Llama 3.1's rule over a context of 100: a wavelength of 2π is within, one of 2π·1000 past it, and
@@ -87,8 +87,8 @@ func TestConfigFields(t *testing.T) {
 	}
 	keep := (100/(2*math.Pi*10) - 1) / 3
 	for i, want := range []float64{1, 0.1 * (keep + (1-keep)/8), 0.01 / 8, 0.001 / 8} {
-		if math.Abs(c.Inverse[i]-want) > 1e-12 {
-			t.Errorf("llama3 scaling: frequency %d is %g, want %g", i, c.Inverse[i], want)
+		if math.Abs(c.Rope.Inverse[i]-want) > 1e-12 {
+			t.Errorf("llama3 scaling: frequency %d is %g, want %g", i, c.Rope.Inverse[i], want)
 		}
 	}
 }
@@ -275,11 +275,11 @@ func FuzzConfig(f *testing.F) {
 					}
 				}
 			}
-			if c.Heads%c.KV != 0 || c.DraftVocab > c.Vocab || len(c.Inverse) != c.HeadDim/2 {
+			if c.Heads%c.KV != 0 || c.DraftVocab > c.Vocab || len(c.Rope.Inverse) != c.HeadDim/2 {
 				t.Fatalf("%+v", c)
 			}
 			last := 1.0 // later elements turn more slowly, however they are scaled
-			for i, x := range c.Inverse {
+			for i, x := range c.Rope.Inverse {
 				if !(x >= 0 && x <= last*(1+1e-9)) {
 					t.Fatalf("frequency %d is %g after %g", i, x, last)
 				}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -262,15 +263,16 @@ func TestFieldsThatChangeNothing(t *testing.T) {
 			"rope.scaling.type", "none", "tensor_data_layout", "Meta AI original pth",
 			"attention.head_count_kv", []int32{2, 2}, "pooling_type", uint32(3))
 	}).file(t)
-	c, err := ReadConfig(f)
+	c, err := arch.Read(f, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.KV != 2 || c.Pooling != "last" {
-		t.Errorf("%d heads of keys, embeddings of the %q position", c.KV, c.Pooling)
+	a := c.Layers[0].Mix
+	if a.KV != 2 || c.Pooling != "last" {
+		t.Errorf("%d heads of keys, embeddings of the %q position", a.KV, c.Pooling)
 	}
-	if c.Magnitude != 1 || c.Window != 0 || c.Inverse[0] != 1 {
-		t.Errorf("%+v", c)
+	if a.Rope.Magnitude != 1 || a.Window != 0 || a.Rope.Inverse[0] != 1 {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -57,16 +57,18 @@ func BenchmarkKernels(b *testing.B) {
 			},
 			"attention": func(r *kernels.Recorder) {
 				attention.Record(r, m.heads, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n,
-					m.span())
+					m.widestSpan())
 			},
 			"out": func(r *kernels.Recorder) {
-				m.matmul(r, y.out, rows(w.att, c.Heads*c.HeadDim), rows(w.x, c.Dim), n, true)
+				m.matmul(r, y.out, rows(w.att, m.heads.Query*m.heads.Dim), rows(w.x, c.Dim), n, true)
 			},
 			"gates": func(r *kernels.Recorder) {
-				m.matmul(r, y.gates, rows(w.norm, c.Dim), rows(w.gates, 2*c.FFN), n, false)
+				m.matmul(r, y.gates, rows(w.norm, c.Dim), rows(w.gates, 2*c.Layers[0].FFN.Width), n, false)
 			},
-			"silu": func(r *kernels.Recorder) { layer.RecordSiLU(r, w.gates, w.act, n, c.FFN) },
-			"down": func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
+			"silu": func(r *kernels.Recorder) { layer.RecordSiLU(r, w.gates, w.act, n, c.Layers[0].FFN.Width) },
+			"down": func(r *kernels.Recorder) {
+				m.matmul(r, y.down, rows(w.act, c.Layers[0].FFN.Width), rows(w.x, c.Dim), n, true)
+			},
 			"head": func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
 			"sample": func(r *kernels.Recorder) {
 				sample.Record(r, m.tuning.Lanes, m.logitRows(n), m.opts.TopK, sample.RawLogits, w.draw, p.Drawn,

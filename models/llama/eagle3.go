@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/models/arch"
 	"foretoken/models/eagle3"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -75,7 +76,7 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 // newEagleNet returns a head without buffers and the layers of the target that it reads.
 func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*eagleNet, []int, error) {
 	t, file := target.cfg, w.File.Name()
-	taps, err := w.TapsOf(t.Layers)
+	taps, err := w.TapsOf(len(t.Layers))
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -88,9 +89,9 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", file,
 			w.Vocab, target.file, t.Vocab)
 	}
-	c := &Config{Name: file, Architecture: "eagle3", Dim: w.Hidden, Layers: 1, FFN: w.FFN, Heads: w.Heads, KV: w.KV,
-		HeadDim: w.HeadDim, Rotary: w.HeadDim, Context: target.opts.Context, Vocab: t.Vocab, Eps: w.Eps,
-		Inverse: w.Inverse, Magnitude: 1, HalfSplit: true}
+	c := &arch.Model{Name: file, Architecture: "eagle3", Dim: w.Hidden, Context: target.opts.Context, Vocab: t.Vocab,
+		Eps: w.Eps, Layers: []arch.Layer{{FFN: &arch.Gated{Width: w.FFN}, Mix: &arch.Attention{Query: w.Heads, KV: w.KV,
+			Dim: w.HeadDim, Rotary: w.HeadDim, HalfSplit: true, Rope: w.Rope}}}}
 	if o.Context == 0 {
 		o.Context = target.opts.Context
 	}
@@ -102,7 +103,8 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 		return nil, nil, err
 	}
 	o.TopK = min(o.TopK, w.DraftVocab)
-	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: c.heads(o.KV), norms: map[int]webgpu.Program{}}
+	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: headsOf(c.Layers[0].Mix, o.KV),
+		norms: map[int]webgpu.Program{}}
 	return &eagleNet{Model: m, target: target, weights: w}, taps, nil
 }
 

@@ -68,8 +68,8 @@ func (e *eagleNet) forward(r *kernels.Recorder, p *kv.Pass, n int) {
 	e.matmul(r, y.qkv, e.norm(r, e.embedded, y.attnNorm, n), qkv, n, false)
 	e.matmul(r, e.featureQKV, e.norm(r, w.x, e.featNorm, n), qkv, n, true)
 	attention.RecordRope(r, e.heads, p.Rows, e.rope, kernels.View{}, w.qkv, cache.Keys, cache.Values, n)
-	attention.Record(r, e.heads, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n, e.span())
-	x := e.residual(r, y.out, rows(w.att, c.Heads*c.HeadDim), n, y.ffnNorm)
+	e.attention(r, 0, slots, n)
+	x := e.residual(r, y.out, rows(w.att, e.heads.Query*e.heads.Dim), n, y.ffnNorm)
 	e.residual(r, y.down, e.activate(r, y, x, n), n, e.outNorm)
 	layer.RecordStoreFeatures(r, p.Rows, w.x, e.hidden, n, c.Dim)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"foretoken/internal/files"
+	"foretoken/models/arch"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
@@ -24,7 +25,7 @@ import (
 
 // randomHead returns a head for a target with normal weights, which drafts a different tree at every position. Its
 // draft vocabulary is every second id of the target's and a few more.
-func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool,
+func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding bool,
 	change func(config map[string]any)) (src, config files.Source) {
 	t.Helper()
 	hidden := c.Dim
@@ -34,7 +35,8 @@ func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool
 	j := map[string]any{"architectures": `["LlamaForCausalLMEagle3"]`, "hidden_size": hidden,
 		"target_hidden_size": c.Dim, "intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 2,
 		"head_dim": 16, "vocab_size": c.Vocab, "draft_vocab_size": c.Vocab/2 + 5, "rms_norm_eps": 1e-5,
-		"rope_theta": 5000, "eagle_config": fmt.Sprintf(`{"eagle_aux_hidden_state_layer_ids":[0,2,%d]}`, c.Layers-1)}
+		"rope_theta": 5000, "eagle_config": fmt.Sprintf(`{"eagle_aux_hidden_state_layer_ids":[0,2,%d]}`,
+			len(c.Layers)-1)}
 	if change != nil {
 		change(j)
 	}
@@ -251,7 +253,7 @@ func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float
 			normed(x, h.w[eagle3.FeatureNorm], h.Eps)...)
 		turn := func(v []float64) []float64 {
 			for at := 0; at < len(v); at += h.HeadDim {
-				for i, f := range h.Inverse {
+				for i, f := range h.Rope.Inverse {
 					s, c := math.Sincos(float64(p) * f)
 					a, b := v[at+i], v[at+i+h.HeadDim/2]
 					v[at+i], v[at+i+h.HeadDim/2] = a*c-b*s, b*c+a*s

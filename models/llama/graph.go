@@ -3,6 +3,7 @@ package llama
 import (
 	"fmt"
 
+	"foretoken/models/arch"
 	"foretoken/models/kv"
 	"foretoken/models/tune"
 	"foretoken/spec"
@@ -36,7 +37,7 @@ const passBytes = 64 << 20
 // a part's ancestors are in the cache when the part runs; a larger tree needs no larger workspace.
 func (m *Model) passRows() int {
 	c, most := m.cfg, min(passBytes, m.dev.Info().Limits.MaxBindingSize)
-	widest := max(webgpu.AlignWords(c.Vocab), 2*c.FFN, m.heads.Width(), c.Dim)
+	widest := max(webgpu.AlignWords(c.Vocab), 2*c.Layers[0].FFN.Width, m.heads.Width(), c.Dim)
 	rows := min(m.opts.MaxRows, onePassRows)
 	for _, n := range []int{128, 256, 512, m.opts.MaxRows} {
 		if n <= m.opts.MaxRows && 4*n*widest <= most && (m.opts.passRows == 0 || n <= m.opts.passRows) {
@@ -61,23 +62,27 @@ type workspace struct {
 	inputs                        kernels.View // input of the batch pass
 }
 
-// span returns the most positions that a row attends to.
-func (m *Model) span() int {
-	if w := m.cfg.Window; w > 0 && m.cfg.Slides == nil {
+// span returns the most positions that a row attends to in a layer.
+func (m *Model) span(layer arch.Layer) int {
+	if w := layer.Mix.Window; w > 0 {
 		return min(w, m.opts.Context)
 	}
 	return m.opts.Context
 }
 
-func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n int) {
-	h, cache, w, span := m.heads, m.seq.Layers[layer], &m.work, m.span()
-	switch s := m.cfg.Slides; {
-	case s != nil && s[layer]:
-		span = min(h.Window, span)
-	case s != nil:
-		h.Window = 0
+// widestSpan returns the most positions that a row attends to in any layer.
+func (m *Model) widestSpan() int {
+	widest := 0
+	for _, layer := range m.cfg.Layers {
+		widest = max(widest, m.span(layer))
 	}
-	attention.Record(r, h, slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n, span)
+	return widest
+}
+
+func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n int) {
+	c, cache, w := m.cfg.Layers[layer], m.seq.Layers[layer], &m.work
+	attention.Record(r, headsOf(c.Mix, m.opts.KV), slots, w.qkv, cache.Keys, cache.Values, w.scores, w.att, n,
+		m.span(c))
 }
 
 // allocate makes the KV cache and the workspace. Their sizes depend only on the configuration, the options and the
@@ -100,18 +105,19 @@ func (m *Model) allocate() error {
 	}
 	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", rows*matmul.NextStride(c.Dim))
 	w.qkv = view("queries, keys, values", rows*m.heads.Width())
-	w.att = view("attention", rows*c.Heads*c.HeadDim)
-	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", rows*c.FFN)
+	w.att = view("attention", rows*m.heads.Query*m.heads.Dim)
+	ffn := c.Layers[0].FFN.Width
+	w.gates, w.act = view("gates", rows*2*ffn), view("activations", rows*ffn)
 	if widest := m.widestPacked(); widest > 0 {
 		w.rounded = view("rounded activations", rows*matmul.PackedWords(widest))
 	}
-	parts := attention.Scratch(m.heads, m.opts.Context, m.span())
+	parts := attention.Scratch(m.heads, m.opts.Context, m.widestSpan())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
 	w.scores = view("parts of attention", max(scored*parts, tune.TimedRows*kernels.SampleWords(m.opts.TopK)))
 	w.logits = view("logits", m.passRows()*w.stride)
 	w.scratch = view("sampling scratch", sample.Scratch(m.passRows(), m.opts.Vocab)/4)
 	m.seq.Table, w.draw = view("slot table", m.opts.Context), view("draw parameters", kernels.DrawWords)
-	m.rope = view("rotary table", m.opts.Context*c.Rotary)
+	m.rope = view("rotary table", m.opts.Context*m.heads.Rotary)
 	if err != nil {
 		return err
 	}
@@ -119,7 +125,9 @@ func (m *Model) allocate() error {
 		m.planning() {
 		return err
 	}
-	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(attention.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
+	rope := c.Layers[0].Mix.Rope
+	return m.dev.Write(m.rope.Buffer, 0,
+		webgpu.F32Bytes(attention.RopeTable(m.opts.Context, rope.Inverse, rope.Magnitude)))
 }
 
 // widestPacked returns the longest row of the weights that have packed products, or 0. It does not ask whether the
@@ -170,7 +178,7 @@ func (m *Model) matmul(r *kernels.Recorder, w *matrix, x, out kernels.Rows, rows
 // forward records the blocks of a pass of n rows. The residual stream ends up in work.x, the input of finalRows in
 // work.norm.
 func (m *Model) forward(r *kernels.Recorder, p *kv.Pass, n int) {
-	c, w := m.cfg, &m.work
+	w := &m.work
 	slots := p.Slots()
 	x := m.embedTokens(r, p, n)
 	for i := range m.layers {
@@ -180,7 +188,7 @@ func (m *Model) forward(r *kernels.Recorder, p *kv.Pass, n int) {
 		}
 		m.project(r, p, i, x, n)
 		m.attention(r, i, slots, n)
-		x = m.residual(r, y.out, kernels.Rows{View: w.att, Stride: c.Heads * c.HeadDim}, n, y.ffnNorm)
+		x = m.residual(r, y.out, kernels.Rows{View: w.att, Stride: m.heads.Query * m.heads.Dim}, n, y.ffnNorm)
 		x = m.residual(r, y.down, m.activate(r, y, x, n), n, after)
 		m.tap(r, p, i, n)
 	}
@@ -213,13 +221,13 @@ func (m *Model) embedTokens(r *kernels.Recorder, p *kv.Pass, n int) kernels.Rows
 // project records a layer's queries, which go to work.qkv, and its keys and values, which go to the cache.
 func (m *Model) project(r *kernels.Recorder, p *kv.Pass, layer int, x kernels.Rows, n int) {
 	c, w, h, y, cache := m.cfg, &m.work, m.heads, &m.layers[layer], &m.seq.Layers[layer]
-	if q := y.qkv.weights[0]; len(y.qkv.weights) == 1 && y.bias.Buffer == 0 && !c.HeadNorm &&
+	if q := y.qkv.weights[0]; len(y.qkv.weights) == 1 && y.bias.Buffer == 0 && y.headNorm.Buffer == 0 &&
 		m.tuning.Family(q).CanRope(q, h) {
 		matmul.RecordRope(r, m.familyFor(q, n), q, h, x, p.Rows, m.rope, w.qkv, cache.Keys, cache.Values, n)
 		return
 	}
 	m.matmul(r, y.qkv, x, kernels.Rows{View: w.qkv, Stride: h.Width()}, n, false)
-	if c.HeadNorm {
+	if y.headNorm.Buffer != 0 {
 		layerkernel.RecordNormHeads(r, m.tuning.Lanes, h, y.headNorm, w.qkv, n, c.Eps)
 	}
 	attention.RecordRope(r, h, p.Rows, m.rope, y.bias, w.qkv, cache.Keys, cache.Values, n)
@@ -244,14 +252,14 @@ func (m *Model) fusesNorm(w *matrix) bool {
 
 // activate records a layer's gated activation and returns its output.
 func (m *Model) activate(r *kernels.Recorder, y *decoderLayer, x kernels.Rows, n int) kernels.Rows {
-	c, w := m.cfg, &m.work
-	act := kernels.Rows{View: w.act, Stride: c.FFN}
+	w, width := &m.work, m.cfg.Layers[0].FFN.Width
+	act := kernels.Rows{View: w.act, Stride: width}
 	if g := y.gates.weights[0]; len(y.gates.weights) == 1 && m.tuning.Family(g).CanGate(g) {
 		matmul.RecordSiLU(r, m.familyFor(g, n), g, x, act, n)
 		return act
 	}
-	m.matmul(r, y.gates, x, kernels.Rows{View: w.gates, Stride: 2 * c.FFN}, n, false)
-	layerkernel.RecordSiLU(r, w.gates, w.act, n, c.FFN)
+	m.matmul(r, y.gates, x, kernels.Rows{View: w.gates, Stride: 2 * width}, n, false)
+	layerkernel.RecordSiLU(r, w.gates, w.act, n, width)
 	return act
 }
 

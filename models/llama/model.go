@@ -1,3 +1,6 @@
+// Package llama runs models of the Llama family on a webgpu.Device: it repacks their weights for the device, records
+// the forward passes and manages the KV cache through a slot table. Target implements spec.Target, Draft implements
+// spec.DraftModel, and EAGLE3 drafts with an EAGLE-3 head.
 package llama
 
 import (
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"foretoken/internal/quote"
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/kv"
 	"foretoken/models/tune"
@@ -58,7 +62,7 @@ type decoderLayer struct {
 // Model is one model on one device, with one sequence. It is not safe for concurrent use.
 type Model struct {
 	dev    webgpu.Device
-	cfg    *Config
+	cfg    *arch.Model
 	opts   Options
 	heads  kernels.Heads
 	file   string
@@ -98,7 +102,7 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options,
 			return nil, err
 		}
 	}
-	cfg, err := ReadConfig(f)
+	cfg, err := arch.Read(f, o.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +122,16 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options,
 }
 
 // newModel returns a model without buffers.
-func newModel(dev webgpu.Device, cfg *Config, f *gguf.File, o Options) (*Model, error) {
+func newModel(dev webgpu.Device, cfg *arch.Model, f *gguf.File, o Options) (*Model, error) {
 	if err := o.complete(cfg, f.Name()); err != nil {
 		return nil, err
 	}
 	return &Model{dev: dev, cfg: cfg, tuning: &tune.Tuning{Lanes: kernels.Serial}, opts: o, file: f.Name(),
-		heads: cfg.heads(o.KV), norms: map[int]webgpu.Program{}}, nil
+		heads: headsOf(cfg.Layers[0].Mix, o.KV), norms: map[int]webgpu.Program{}}, nil
 }
 
-func (o *Options) complete(c *Config, file string) error {
-	o.Context = cmp.Or(o.Context, min(c.Usable(), 4096))
+func (o *Options) complete(c *arch.Model, file string) error {
+	o.Context = cmp.Or(o.Context, min(c.Usable(), arch.DefaultContext))
 	if o.Context < 2 || o.Context > c.Context {
 		return fmt.Errorf("llama: %s: a context of %d; the model was trained for 2 to %d positions", file, o.Context,
 			c.Context)
@@ -158,7 +162,7 @@ func (o *Options) complete(c *Config, file string) error {
 
 // loadBuffers makes the model's buffers and uploads the weights. On a ledger it only counts bytes.
 func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
-	l := &loader{loading: loading{ctx: ctx, model: m}, file: f, used: map[string]bool{ropeFreqs: true}}
+	l := &loader{loading: loading{ctx: ctx, model: m}, file: f, used: map[string]bool{}}
 	kinds := map[string]uint64{}
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
@@ -180,45 +184,69 @@ func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
 	return m.allocate()
 }
 
+// loadWeights loads the tensors that the model's description lists; those of one kind and layer become one matrix or
+// vector.
 func (m *Model) loadWeights(l *loader) error {
-	c := m.cfg
-	var err error
-	matrix := func(to **matrix, cols int, rows []int, names ...string) {
-		if err == nil {
-			*to, err = l.matrix(cols, names, rows)
+	m.layers = make([]decoderLayer, len(m.cfg.Layers))
+	all := slices.Collect(m.cfg.Tensors())
+	for n := 0; len(all) > 0; all = all[n:] {
+		first := all[0]
+		for n = 1; n < len(all) && all[n].Kind == first.Kind && all[n].Layer == first.Layer; {
+			n++
+		}
+		var err error
+		switch matrix, vector := m.place(first); {
+		case matrix != nil:
+			*matrix, err = l.matrix(all[:n])
+		case vector != nil:
+			*vector, err = l.vectors(all[:n])
+		default:
+			l.used[first.GGUF] = true // read with the description
+		}
+		if err != nil {
+			return err
 		}
 	}
-	vectors := func(to *kernels.View, sizes []int, names ...string) {
-		if err == nil {
-			*to, err = l.vectors(names, sizes)
-		}
+	if m.cfg.Tied {
+		m.output = m.embed
 	}
-	dim, vocab := []int{c.Dim}, []int{c.Vocab}
-	matrix(&m.embed, c.Dim, vocab, "token_embd.weight")
-	m.output = m.embed
-	if !c.Tied {
-		matrix(&m.output, c.Dim, vocab, "output.weight")
+	return nil
+}
+
+// place returns where a tensor's matrix or vector belongs.
+func (m *Model) place(t arch.Tensor) (**matrix, *kernels.View) {
+	y := &m.layers[t.Layer]
+	switch t.Kind {
+	case arch.Embedding:
+		return &m.embed, nil
+	case arch.Output:
+		return &m.output, nil
+	case arch.OutputNorm:
+		return nil, &m.outNorm
+	case arch.MixNorm:
+		return nil, &y.attnNorm
+	case arch.QKV:
+		return &y.qkv, nil
+	case arch.QKVBias:
+		return nil, &y.bias
+	case arch.QKNorm:
+		return nil, &y.headNorm
+	case arch.MixOut:
+		return &y.out, nil
+	case arch.FFNNorm:
+		return nil, &y.ffnNorm
+	case arch.Gates:
+		return &y.gates, nil
+	case arch.Down:
+		return &y.down, nil
 	}
-	vectors(&m.outNorm, dim, "output_norm.weight")
-	q, kv := c.Heads*c.HeadDim, c.KV*c.HeadDim
-	qkv := []int{q, kv, kv}
-	m.layers = make([]decoderLayer, c.Layers)
-	for i := range m.layers {
-		p, y := fmt.Sprintf("blk.%d.", i), &m.layers[i]
-		vectors(&y.attnNorm, dim, p+"attn_norm.weight")
-		matrix(&y.qkv, c.Dim, qkv, p+"attn_q.weight", p+"attn_k.weight", p+"attn_v.weight")
-		if c.Bias {
-			vectors(&y.bias, qkv, p+"attn_q.bias", p+"attn_k.bias", p+"attn_v.bias")
-		}
-		if c.HeadNorm {
-			vectors(&y.headNorm, []int{c.HeadDim, c.HeadDim}, p+"attn_q_norm.weight", p+"attn_k_norm.weight")
-		}
-		matrix(&y.out, q, dim, p+"attn_output.weight")
-		vectors(&y.ffnNorm, dim, p+"ffn_norm.weight")
-		matrix(&y.gates, c.Dim, []int{c.FFN, c.FFN}, p+"ffn_gate.weight", p+"ffn_up.weight")
-		matrix(&y.down, c.FFN, dim, p+"ffn_down.weight")
-	}
-	return err
+	return nil, nil
+}
+
+// headsOf returns a layer's attention for the kernels.
+func headsOf(a *arch.Attention, kv kernels.KVFormat) kernels.Heads {
+	return kernels.Heads{Query: a.Query, KV: a.KV, Dim: a.Dim, Rotary: a.Rotary, HalfSplit: a.HalfSplit,
+		Window: a.Window, Format: kv}
 }
 
 // dominantType returns the storage type of most weights.
@@ -252,8 +280,8 @@ func (m *Model) Info() Info {
 		Width: m.cfg.Dim, Context: m.opts.Context, Vocab: m.opts.Vocab, GPUBytes: m.bytes, Kernels: m.Tuning()}
 }
 
-// Config returns the model's shape.
-func (m *Model) Config() *Config { return m.cfg }
+// Config describes the model.
+func (m *Model) Config() *arch.Model { return m.cfg }
 
 // ReadbackTime returns the total time that runs have waited for the device.
 func (m *Model) ReadbackTime() time.Duration { return m.waited }

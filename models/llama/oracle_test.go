@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/models/tune"
@@ -230,7 +231,7 @@ func verifyChain(t *testing.T, m *Target, tokens []int32) []spec.NodeOutput {
 // timing, which is slow on devices that compile slowly. It takes packed products if the features allow it.
 func untimed(t *testing.T, f *gguf.File, features ...string) map[string]string {
 	t.Helper()
-	c, err := ReadConfig(f)
+	c, err := arch.Read(f, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 
+	"foretoken/models/arch"
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
@@ -99,7 +100,7 @@ func (m *Model) memory() Memory {
 
 // planOnLedger loads a model onto a ledger: the code that loads also plans.
 func planOnLedger(f *gguf.File, o Options, limits webgpu.Limits, rest func(*Model) error) (Memory, error) {
-	c, err := ReadConfig(f)
+	c, err := arch.Read(f, o.Context)
 	if err != nil {
 		return Memory{}, err
 	}

@@ -45,7 +45,7 @@ func TestPlanIsExact(t *testing.T) {
 				t.Errorf("%s %+v: loading a target took %d bytes, planned %d", name, o, got.GPUBytes, want.Total())
 			}
 			h := m.heads
-			if kv := int64(2 * 4 * m.cfg.Layers * h.CacheWords(
+			if kv := int64(2 * 4 * len(m.cfg.Layers) * h.CacheWords(
 				m.opts.Context+max(treeSlots, m.opts.MaxRows)+1)); kv != want.KV || want.Format != o.KV.String() {
 				t.Errorf("%s %+v: KV %d in %s, want %d", name, o, want.KV, want.Format, kv)
 			}
@@ -138,7 +138,7 @@ func TestNarrowBindings(t *testing.T) {
 		}
 		narrowBindings(t, dev, "tiny-f32", 112<<10, Options{Context: 512, MaxRows: 16, TopK: 4},
 			func(m *Target) []*matrix {
-				if rows := m.work.scores.Size / (4 * m.cfg.Heads * m.span()); rows >= 16 {
+				if rows := m.work.scores.Size / (4 * m.heads.Query * m.widestSpan()); rows >= 16 {
 					t.Errorf("the scores of %d rows are computed at a time", rows)
 				}
 				return []*matrix{m.output}

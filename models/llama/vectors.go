@@ -4,47 +4,49 @@ import (
 	"fmt"
 
 	"foretoken/internal/quote"
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
+	"foretoken/models/quant"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
 
-// checkVector finds a one-dimensional tensor of n elements.
-func checkVector(f *gguf.File, name string, n int) (*gguf.TensorInfo, error) {
-	t, err := f.Tensor(name)
-	if err != nil {
-		return nil, err
-	}
-	if len(t.Dims) != 1 || t.Dims[0] != uint64(n) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), quote.Name(name), t.Dims,
-			n)
-	}
-	return t, nil
-}
-
-// vectors uploads one-dimensional tensors of the given lengths as f32, concatenated.
-func (l *loader) vectors(names []string, sizes []int) (kernels.View, error) {
+// vectors uploads one-dimensional tensors as f32, concatenated.
+func (l *loader) vectors(tensors []arch.Tensor) (kernels.View, error) {
 	var all []float32
 	total := 0
-	for i, name := range names {
-		l.used[name] = true
-		total += sizes[i]
-		var err error
-		if l.model.planning() {
-			_, err = checkVector(l.file, name, sizes[i])
-		} else {
-			var x []float32
-			x, err = readVector(l.file, name, sizes[i])
-			all = append(all, x...)
+	for _, want := range tensors {
+		total += want.Shape[0]
+		t, err := l.tensor(want)
+		if err == nil && !l.model.planning() {
+			all, err = l.appendVector(all, t)
 		}
 		if err != nil {
 			return kernels.View{}, err
 		}
 	}
-	v, err := l.model.newBuffer(names[0], 4*total)
+	v, err := l.model.newBuffer(tensors[0].GGUF, 4*total)
 	if err != nil || l.model.planning() {
 		return v, err
 	}
 	l.advance(int64(4 * total))
 	return v, l.model.dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
+}
+
+// appendVector reads a vector's elements.
+func (l *loader) appendVector(to []float32, t *gguf.TensorInfo) ([]float32, error) {
+	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
+		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", l.file.Name(),
+			quote.Name(t.Name), t.Type)
+	}
+	raw := make([]byte, t.Size)
+	if err := l.file.ReadTensor(t, raw, 0); err != nil {
+		return nil, err
+	}
+	if err := checkFinite(l.file.Name(), t, raw, 0); err != nil {
+		return nil, err
+	}
+	from, n := len(to), int(t.Dims[0])
+	to = append(to, make([]float32, n)...)
+	return to, quant.Dequantize(t.Type, raw, to[from:])
 }

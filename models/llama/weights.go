@@ -3,8 +3,10 @@ package llama
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"foretoken/internal/quote"
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/webgpu"
@@ -47,11 +49,11 @@ type loader struct {
 	quants, scales []uint32
 }
 
-// matrix loads tensors of cols columns as one matrix; rows gives the rows of each.
-func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
-	m := &matrix{}
-	for i := 0; i < len(names); {
-		first, err := l.tensor(names[i], cols, rows[i])
+// matrix loads tensors of the same number of columns as one matrix.
+func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
+	m, cols := &matrix{}, tensors[0].Shape[1]
+	for i := 0; i < len(tensors); {
+		first, err := l.tensor(tensors[i])
 		if err != nil {
 			return nil, err
 		}
@@ -62,12 +64,11 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 		if cols%format.Block() != 0 {
 			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",
-				l.file.Name(), quote.Name(names[i]), cols, format, format.Block())
+				l.file.Name(), quote.Name(first.Name), cols, format, format.Block())
 		}
-		group, total := []*gguf.TensorInfo{first}, rows[i]
-		j := i + 1
-		for ; j < len(names); j++ {
-			next, err := l.tensor(names[j], cols, rows[j])
+		group, total := []*gguf.TensorInfo{first}, tensors[i].Shape[0]
+		for i++; i < len(tensors); i++ {
+			next, err := l.tensor(tensors[i])
 			if err != nil {
 				return nil, err
 			}
@@ -75,7 +76,7 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 				break
 			}
 			group = append(group, next)
-			total += rows[j]
+			total += tensors[i].Shape[0]
 		}
 		w, err := l.weight(format, total, cols, group)
 		if err != nil {
@@ -83,21 +84,24 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 		}
 		m.weights, m.offsets = append(m.weights, w), append(m.offsets, m.rows)
 		m.rows += total
-		i = j
 	}
 	return m, nil
 }
 
-// tensor finds a matrix and checks its shape.
-func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
-	t, err := l.file.Tensor(name)
+// tensor finds a tensor and checks its shape.
+func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
+	t, err := l.file.Tensor(want.GGUF)
 	if err != nil {
 		return nil, err
 	}
-	l.used[name] = true
-	if len(t.Dims) != 2 || t.Dims[0] != uint64(cols) || t.Dims[1] != uint64(rows) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), quote.Name(name),
-			t.Dims, cols, rows)
+	l.used[want.GGUF] = true
+	dims := make([]uint64, len(want.Shape))
+	for i, n := range want.Shape {
+		dims[len(dims)-1-i] = uint64(n)
+	}
+	if !slices.Equal(t.Dims, dims) {
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want %v", l.file.Name(), quote.Name(want.GGUF),
+			t.Dims, dims)
 	}
 	return t, nil
 }
@@ -205,24 +209,4 @@ func checkFinite(file string, t *gguf.TensorInfo, raw []byte, first int) error {
 func damaged(file, name string, err error) error {
 	return fmt.Errorf("llama: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
 		quote.Name(name), err)
-}
-
-// readVector reads a one-dimensional tensor of n elements as floats.
-func readVector(f *gguf.File, name string, n int) ([]float32, error) {
-	t, err := checkVector(f, name, n)
-	if err != nil {
-		return nil, err
-	}
-	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", f.Name(),
-			quote.Name(name), t.Type)
-	}
-	raw, out := make([]byte, t.Size), make([]float32, n)
-	if err := f.ReadTensor(t, raw, 0); err != nil {
-		return nil, err
-	}
-	if err := checkFinite(f.Name(), t, raw, 0); err != nil {
-		return nil, err
-	}
-	return out, quant.Dequantize(t.Type, raw, out)
 }

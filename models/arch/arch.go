@@ -1,0 +1,137 @@
+// Package arch describes models as data. A function per family reads a file's metadata and returns the model's layers,
+// made of a few typed parts; Tensors lists the tensors that these parts need. The loader, the planner, the converter
+// and the test models all read this description, so that an architecture stands in one place.
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"foretoken/internal/quote"
+	"foretoken/models/gguf"
+)
+
+// Model describes a decoder.
+type Model struct {
+	Name         string
+	Architecture string // general.architecture
+	Dim          int    // width of the residual stream
+	Vocab        int    // rows of the embedding
+	Context      int    // positions the model was trained for
+	Unscaled     int    // first position whose query would need scaling, which is not implemented; 0: none
+	Eps          float64
+	Tied         bool   // the output matrix is the embedding
+	Pooling      string // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
+	Layers       []Layer
+}
+
+// Layer is one block: a mix over positions and a feed-forward network, each added to the residual stream.
+type Layer struct {
+	Mix *Attention
+	FFN *Gated
+}
+
+// Attention mixes positions by softmax attention over cached keys and values.
+type Attention struct {
+	Query, KV int   // heads of queries, and of keys and values
+	Dim       int   // elements of a head
+	Rotary    int   // leading elements of a head that rotate
+	HalfSplit bool  // element i rotates with i+Rotary/2 (NeoX layout); otherwise with its neighbour
+	Rope      *Rope // the layers of a model share it
+	Window    int   // positions a token attends to, itself included; 0: all
+	Bias      bool  // queries, keys and values have a bias
+	QKNorm    Span  // of queries and keys, before the rotation
+}
+
+// Gated is a feed-forward network with a gate: down(SiLU(gate·x) ⊙ up·x).
+type Gated struct{ Width int }
+
+// Span says over which elements of queries and keys a norm runs.
+type Span int
+
+const (
+	None Span = iota
+	Head      // over each head
+)
+
+// DefaultContext is the number of positions to allocate where nothing is asked for, if the model was trained for as
+// many.
+const DefaultContext = 4096
+
+// families reads the metadata of each supported architecture. SmolLM2 and Mistral files say "llama", but Mistral files
+// since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
+var families = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2, "qwen3": qwen3}
+
+// Read describes the model in a file. context is the number of positions that will be allocated, 0 for DefaultContext.
+// It returns an error that names the file and the field if the architecture or a field is not supported.
+func Read(f *gguf.File, context int) (*Model, error) {
+	name, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	family, ok := families[name]
+	if !ok {
+		return nil, fmt.Errorf("arch: %s: general.architecture is %s; supported: %s", f.Name(), quote.Text(name),
+			strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+	}
+	r := &fields{f: f, arch: name, context: context, read: map[string]bool{}}
+	m := family(r)
+	if r.checkUnread(); r.err != nil {
+		return nil, r.err
+	}
+	return m, nil
+}
+
+func llama(r *fields) *Model {
+	m := r.model()
+	for _, l := range m.Layers {
+		l.Mix.Bias = r.f.HasTensor("blk.0.attn_q.bias")
+	}
+	return m
+}
+
+// mistral3 multiplies queries by 1 + scale·ln(1 + ⌊position/original⌋), which is 1 within the original context. The
+// scaling is not implemented: the context ends before it.
+func mistral3(r *fields) *Model {
+	m := llama(r)
+	if r.number("attention.temperature_scale", 0, -math.MaxFloat32, math.MaxFloat32) != 0 {
+		m.Unscaled = r.original(m.Context)
+	}
+	return m
+}
+
+func qwen2(r *fields) *Model {
+	m := r.model()
+	for _, l := range m.Layers {
+		l.Mix.HalfSplit, l.Mix.Bias = true, true
+	}
+	return m
+}
+
+func qwen3(r *fields) *Model {
+	m := r.model()
+	for _, l := range m.Layers {
+		l.Mix.HalfSplit, l.Mix.QKNorm = true, Head
+	}
+	return m
+}
+
+// CheckVocab refuses a tokenizer of more tokens than the embedding has rows.
+func (m *Model) CheckVocab(file string, tokens uint64) error {
+	if tokens > uint64(m.Vocab) {
+		return fmt.Errorf("arch: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, tokens,
+			m.Vocab)
+	}
+	return nil
+}
+
+// Usable returns the longest context that the model can run with.
+func (m *Model) Usable() int {
+	if m.Unscaled > 0 {
+		return min(m.Context, m.Unscaled-1)
+	}
+	return m.Context
+}
