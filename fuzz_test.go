@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/internal/pair"
 	"foretoken/models/fuzztest"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -35,7 +36,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 	}
 	f.Add(data)
 	f.Add([]byte(strings.Replace(string(data), `"dim": 2`, `"dim": 4294967296`, 1)))
-	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": [` + string(data) + `, {}]}`))
+	f.Add([]byte(`{"kind": "` + pair.KindSet + `", "version": 1, "calibrations": [` + string(data) + `, {}]}`))
 	long := strings.Repeat("n", 3000) // an error may quote a text of any length
 	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`,
 		`"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
@@ -43,7 +44,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
 		}
 	}
-	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": 1` + strings.Repeat("0", 3000) + `}`))
+	f.Add([]byte(`{"kind": "` + pair.KindSet + `", "version": 1, "calibrations": 1` + strings.Repeat("0", 3000) + `}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fuzztest.Bound(t, 16*len(data), func() { // lists of numbers take several times their text in memory
 			var c Calibrations
@@ -60,11 +61,12 @@ func FuzzCalibrationFiles(f *testing.F) {
 				}
 			}
 			if len(c.Hetero) > 0 {
-				_, err := c.HeteroFor(spec.Fingerprint{})
+				_, err := adapt.HeteroFor(c.Hetero, spec.Fingerprint{})
 				checkMismatch(err)
 			}
 			for _, h := range c.Hetero {
-				if got, err := c.HeteroFor(h.Fingerprint); err != nil || got.Fingerprint != h.Fingerprint {
+				got, err := adapt.HeteroFor(c.Hetero, h.Fingerprint)
+				if err != nil || got.Fingerprint != h.Fingerprint {
 					t.Fatalf("%+v, %v", h.Fingerprint, err)
 				}
 				for _, fit := range []*adapt.HeteroFit{h.Greedy, h.Coupled} {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"foretoken/internal/files"
+	"foretoken/internal/pair"
 	"foretoken/models/eagle3"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -100,7 +101,7 @@ func replace[M any](old **M, by *M) {
 
 // identify records the identity of a model's file, or refuses a file that changed since it was first loaded.
 func (s *Session) identify(known *spec.ModelID, src files.Source, info *llama.Info) error {
-	id, err := modelID(src, info.Name, info.Quant, s.options.SHA256)
+	id, err := pair.Identify(src, info.Name, info.Quant, s.options.SHA256)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 )
@@ -141,7 +142,7 @@ func (s *Session) addCalibrations(c *method.Config) error {
 	switch c.Adapt {
 	case method.AdaptHetero:
 		if c.Fitted.Hetero == nil {
-			c.Fitted.Hetero, err = s.fitted.HeteroFor(pair.Shaped(c.TopK, c.Depth, c.Nodes))
+			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, pair.Shaped(c.TopK, c.Depth, c.Nodes))
 		}
 	case method.AdaptC2T:
 		if c.Fitted.C2T == nil && s.fitted.C2T != nil {

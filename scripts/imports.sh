@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken → models, spec, webgpu;
-# within spec method → goodput → adapt → draft → spec; all of them → internal. Only fit imports GoMLX. Prints every
-# import that breaks a rule and fails.
+# within spec method → goodput → adapt → draft → spec; all of them → internal, but internal/pair stands between the root
+# and models. Only fit imports GoMLX. Prints every import that breaks a rule and fails.
 set -eu
 list() {
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...
@@ -18,12 +18,18 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   if (pkg ~ /^foretoken\/spec($|\/)/ && !test && $2 ~ /\./) bad("spec takes the standard library and internal only")
   if ($2 ~ /^github.com\/gomlx\// && pkg != "foretoken/fit") bad("only fit trains with GoMLX")
   if (!ours($2)) next
+  if (pkg == "foretoken/internal/pair") {
+    if ($2 !~ /^foretoken\/(internal|models|spec|webgpu)($|\/)/) bad("what the root stands on does not import it")
+    next
+  }
   if (pkg ~ /^foretoken\/internal\//) {
     if ($2 !~ /^foretoken\/internal\//) bad("internal packages are for all, so they import none of the others")
     next
   }
   if (pkg == "foretoken/models/arch" && !test && $2 !~ /^foretoken\/(models\/gguf|internal\/(quote|files))$/)
     bad("architectures are data read from GGUF")
+  if ($2 == "foretoken/internal/pair" && pkg ~ /^foretoken\/(models|spec|webgpu)($|\/)/)
+    bad("pair stands on models, spec and webgpu")
   if ($2 ~ /^foretoken\/internal\//) next
   if ($2 == "foretoken/spec/spectest") { if (!test) bad("scripted models are for tests") }
   else if (pkg == "foretoken/spec/spectest") {
@@ -55,6 +61,8 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   }
   else if (pkg ~ /^foretoken\/models\//) {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
+    if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(llama|constrain)$/)
+      bad("of models only those that decode or guide know spec")
   }
   else if (pkg == "foretoken") {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu")

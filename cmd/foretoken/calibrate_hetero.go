@@ -17,6 +17,7 @@ import (
 
 	"foretoken"
 	"foretoken/fit"
+	"foretoken/internal/pair"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
@@ -140,11 +141,13 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
 	}
-	b, err := foretoken.EncodeHetero(kept...)
-	if err != nil {
-		return err
+	files := make([][]byte, len(kept))
+	for i, h := range kept {
+		if files[i], err = h.Encode(); err != nil {
+			return err
+		}
 	}
-	return o.write(c, b, ends...)
+	return o.write(c, pair.JoinCalibrations(files), ends...)
 }
 
 func (o *heteroOptions) coupled() bool { return o.temperature > 0 && !o.noCoupling }

@@ -207,3 +207,31 @@ func TestFingerprintsMatch(t *testing.T) {
 		t.Errorf("another draft: %v", err)
 	}
 }
+
+func TestHeteroForChoosesBins(t *testing.T) {
+	shaped := func(k, d, n int) *HeteroCalibration {
+		h := heteroCalibration()
+		h.Fingerprint = h.Fingerprint.Shaped(k, d, n)
+		return h
+	}
+	all := []*HeteroCalibration{shaped(10, 5, 60), shaped(4, 4, 16)}
+	pair := fingerprint()
+	if h, err := HeteroFor(all, pair.Shaped(4, 4, 16)); err != nil || h != all[1] {
+		t.Errorf("%+v, %v", h, err)
+	}
+	other := pair.Shaped(10, 5, 60)
+	other.Draft.Hash = "cc"
+	for want, c := range map[string]struct {
+		all  []*HeteroCalibration
+		have spec.Fingerprint
+	}{
+		"calibrate hetero --top-k 5 --depth 4 --nodes 16": {all, pair.Shaped(5, 4, 16)},
+		"draft small.gguf": {all, other}, // the bins of this tree, though another tree's come first
+		"there are no":     {nil, other},
+	} {
+		if _, err := HeteroFor(c.all, c.have); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "foretoken calibrate hetero") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

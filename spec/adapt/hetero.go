@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"foretoken/spec"
 )
@@ -54,6 +55,27 @@ func (h *HeteroCalibration) FitsTree(s HeteroSettings) error {
 		return s.refit(err)
 	}
 	return nil
+}
+
+// HeteroFor returns the bins that fit a pair and a tree (see spec.Fingerprint.Shaped), the last ones of all first, or
+// why none fit.
+func HeteroFor(all []*HeteroCalibration, have spec.Fingerprint) (*HeteroCalibration, error) {
+	var first error
+	for _, h := range slices.Backward(all) {
+		err := h.Matches(have)
+		if err == nil {
+			return h, nil
+		}
+		// The bins of the right tree and another pair say more than those of another tree.
+		if first == nil || h.Fingerprint.MatchesShape(have.TopK, have.Depth, have.Nodes) == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		return nil, fmt.Errorf("spec: there are no entropy bins; fit some with foretoken calibrate hetero "+
+			"--top-k %d --depth %d --nodes %d", have.TopK, have.Depth, have.Nodes)
+	}
+	return nil, first
 }
 
 func (s HeteroSettings) refit(err error) error {
