@@ -12,7 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/internal/costmodel"
+	"foretoken/internal/files"
 	"foretoken/models/demo"
+
 	"foretoken/spec/goodput"
 	methods "foretoken/spec/method"
 	"foretoken/webgpu"
@@ -102,7 +105,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 			t.Errorf("by %s %d rounds drafted and verified in one run", way, joint[way])
 		}
 	}
-	if !s.costs.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
+	if !s.costs.Known().Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
 		t.Error("not all passes were measured")
 	}
 }
@@ -112,12 +115,14 @@ func TestAutoEqualsPlain(t *testing.T) {
 func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	measured := func(s *Session) *goodput.Costs {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(idle / 10) {
-			s.mu.Lock()
-			costs, timed := s.costs, s.timed
-			s.mu.Unlock()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(30 * time.Millisecond) {
+			if !s.turn.TryLock() { // timing goes on
+				continue
+			}
+			costs, timed := s.costs.Known(), s.costs.Timed()
+			s.turn.Unlock()
 			if timed {
-				if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
+				if !costs.Measured(s.defaultConfig(s.MaxNodes()).Nodes, goodput.SmallDraft) {
 					t.Errorf("measured %+v", costs)
 				}
 				return costs
@@ -145,9 +150,9 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	for _, policy := range []string{methods.DrafterNone, methods.DrafterAuto} {
 		early := demoSessionWith(t, "cpu", Options{Lean: true})
 		generate(early, policy)
-		early.mu.Lock()
+		early.turn.Lock()
 		held := early.target.Len()
-		early.mu.Unlock()
+		early.turn.Unlock()
 		if measured(early); early.target.Len() != held || held == 0 {
 			t.Errorf("measuring took away the text of a request of %s: of %d tokens it left %d", policy, held,
 				early.target.Len())
@@ -155,32 +160,19 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	}
 }
 
-// TestCostsAreMeasuredOnceAndKept measures on the cpu device; any device's times serve.
-func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
+// TestCostsAreKept stores the costs of a session in the form of caches and opens another session with them.
+func TestCostsAreKept(t *testing.T) {
 	s := demoSession(t, "cpu")
 	if s.Tuning()[tuningCosts] != nil {
 		t.Error("costs before any request asked for them")
 	}
-	costs := func(s *Session) *goodput.Costs {
-		t.Helper()
-		r := Request{Policy: methods.DrafterAuto, Nodes: 6}
-		if err := s.ensureCosts(context.Background(), &r); err != nil {
-			t.Fatal(err)
-		}
-		return r.Fitted.Costs
-	}
-	first := costs(s)
-	draft := &first.Drafts[goodput.SmallDraft]
-	if !first.Measured(6, goodput.SmallDraft) || first.Verify.At(6) <= 0 || draft.Time(2, 1) <= draft.Time(1, 1) {
-		t.Errorf("measured %+v", first)
+	if err := s.TimePasses(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 	if s.target.Len() != 0 || s.draft.Len() != 0 {
 		t.Error("measuring left tokens in the caches")
 	}
-	if again := costs(s); again != first {
-		t.Error("measured twice")
-	}
-	stored, err := json.Marshal(s.Tuning()) // the form in which caches store it
+	stored, err := json.Marshal(s.Tuning())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,36 +180,12 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 	if err := json.Unmarshal(stored, &tuning); err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(context.Background(), s.dev, demo.Target(), demo.Draft(), Options{Tuning: tuning})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	back := other.storedCosts()
-	if back == nil || back.Verify.At(1) != first.Verify.At(1) || back.Drafts[0].Time(3, 2) != draft.Time(3, 2) {
-		t.Errorf("stored costs came back as %+v", back)
-	}
-	// Costs that no longer describe the device are measured again.
-	back.Verify.Cells[0].Seconds *= 100
-	wrong, err := json.Marshal(back)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other.stored = map[string]string{s.costsKey(): string(wrong)}
-	if again := costs(other); !again.Measured(6, goodput.SmallDraft) || again.Verify.At(1) > 10*first.Verify.At(1) {
-		t.Errorf("costs a hundred times too high became %+v", again)
-	}
-	tuning[tuningCosts] = map[string]string{s.costsKey(): `{"root":{"s":-1}}`}
-	if third, err := Open(context.Background(), s.dev, demo.Target(), demo.Draft(),
-		Options{Tuning: tuning}); err != nil {
-		t.Fatal(err)
-	} else {
-		defer third.Close()
-		if third.storedCosts() != nil {
-			t.Error("impossible costs were taken")
-		}
-		if err := third.TimePasses(context.Background()); err != nil || third.Tuning()[tuningCosts] == nil {
-			t.Errorf("passes that were timed before any request are not kept; %v", err)
+	first := s.costs.Known()
+	for models, draft := range map[string]files.Source{"the same pair": demo.Draft(), "the target alone": nil} {
+		other := opened(t, "cpu", demo.Target(), draft, Options{Tuning: tuning})
+		back := other.costs.Known()
+		if kept := back.Verify.At(1) == first.Verify.At(1); kept != (draft != nil) {
+			t.Errorf("%s: costs %+v, stored were %+v", models, back, first)
 		}
 	}
 }
@@ -295,9 +263,9 @@ func BenchmarkAuto(b *testing.B) {
 					slices.Min(mean[m]))
 			}
 		}
-		costs, _ := json.Marshal(s.costs.Verify)
+		costs, _ := json.Marshal(s.costs.Known().Verify)
 		fmt.Fprintf(&report, "\nverify %s", costs)
-		d := &s.costs.Drafts[goodput.SmallDraft]
+		d := &s.costs.Known().Drafts[goodput.SmallDraft]
 		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, prefilling 64 %.2f",
 			1e3*d.Root.Seconds, 1e3*d.Level.At(1), 1e3*d.Level.At(4), 1e3*d.Sync.Seconds, 1e3*d.Prefill.At(64))
 		fmt.Println(report.String()) // the testing package cuts a benchmark's log after ten lines
@@ -322,19 +290,19 @@ func TestRequestsWithoutPause(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ended := false; !ended; time.Sleep(10 * time.Millisecond) { // idle timing, for good
-			if s.mu.TryLock() {
-				ended = s.timed
-				s.mu.Unlock()
+			if s.turn.TryLock() {
+				ended = s.costs.Timed()
+				s.turn.Unlock()
 			}
 		}
-		s.mu.Lock()
-		s.timed, s.costs = false, nil
-		s.mu.Unlock()
+		s.turn.Lock()
+		s.costs = costmodel.New("", nil, s.predictedCosts)
+		s.turn.Unlock()
 		for i := range 4 {
 			r := DefaultRequest()
 			r.MaxTokens = 8
 			got, err := s.Generate(context.Background(), "func main() {", r, nil)
-			if want := i < patience || takes > 0; err != nil || got.Stats.Guessed != want {
+			if want := i < 2 || takes > 0; err != nil || got.Stats.Guessed != want {
 				t.Errorf("passes of %v: request %d decided by guesses: %t, want %t, %v", takes, i+1, got.Stats.Guessed,
 					want, err)
 			}

@@ -43,8 +43,8 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 	if len(ids) == 0 {
 		return nil, refused("foretoken: the text is empty and the model has no token to begin with")
 	}
-	s.lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if err := s.ensureDevice(ctx); err != nil {
 		return nil, err
 	}

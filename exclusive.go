@@ -46,8 +46,8 @@ func (s *Session) models() Models {
 // has to refill the caches, and may go on where it stopped. Models keep their addresses through that, the device
 // does not. Work must not call methods of the session.
 func (s *Session) Exclusive(ctx context.Context, work func(Models) error) error {
-	s.lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	if err := s.ensureDevice(ctx); err != nil {
 		return err
 	}
@@ -71,7 +71,10 @@ func (s *Session) Check(r Request) error {
 		return ofKind(ErrRequest, err)
 	}
 	return s.Exclusive(context.Background(), func(Models) error {
-		_, err := s.compileRequest(&r)
+		c, err := s.configOf(&r)
+		if err == nil {
+			_, err = s.compile(&r, c)
+		}
 		return err
 	})
 }

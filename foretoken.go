@@ -13,12 +13,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"foretoken/internal/costmodel"
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
+	"foretoken/internal/warmup"
 	"foretoken/models/arch"
 	"foretoken/models/chat"
 	"foretoken/models/convert"
@@ -29,7 +30,6 @@ import (
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
-	"foretoken/spec/goodput"
 	"foretoken/webgpu"
 )
 
@@ -80,8 +80,7 @@ type Progress struct {
 
 // Session is a pair of models on a device. It serves one request at a time.
 type Session struct {
-	mu     sync.Mutex   // held by a request, by Exclusive, and by each step of warmup
-	asked  atomic.Int32 // calls that wait for mu
+	turn   warmup.Turn
 	state  state
 	dev    webgpu.Device
 	tok    *tokenizer.Tokenizer
@@ -95,14 +94,8 @@ type Session struct {
 	fitted   Calibrations
 
 	lean   bool
-	warmup warmup
-
-	costs  *goodput.Costs    // of passes, once the goodput tree needed them
-	timed  bool              // costs were measured
-	stale  bool              // costs are those of an earlier session
-	stored map[string]string // costs from an earlier session, by pair
-
-	guessed int // requests that decided by costs that were not timed
+	warmup *warmup.Warmup
+	costs  *costmodel.Model
 
 	owner string             // of the last request: of what the KV caches and adasd hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
@@ -142,8 +135,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o 
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)
 	}
-	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
-		lean: o.Lean && p.head == nil}
+	s := &Session{dev: dev, tok: p.tok, files: p, options: o, lean: o.Lean && p.head == nil}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target, s.templateOptions())
 	if o.Calibrations != nil {
@@ -157,8 +149,10 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o 
 		s.Close()
 		return nil, loadingError(err)
 	}
+	s.costs = costmodel.New(s.costsKey(), o.Tuning[tuningCosts], s.predictedCosts)
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
+	s.warmUpIdle()
 	return s, nil
 }
 
@@ -235,10 +229,12 @@ func (s *Session) Files() map[string]string {
 // Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session
 // on the same adapter. Add the latter to what is stored of other sessions.
 func (s *Session) Tuning() map[string]map[string]string {
-	s.lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	out := s.choices()
-	s.tuneCosts(out)
+	if stored := s.costs.Stored(); stored != nil {
+		out[tuningCosts] = stored
+	}
 	return out
 }
 
@@ -259,8 +255,8 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Close frees the session's objects on the device.
 func (s *Session) Close() {
-	s.lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	s.state = closed
 	if s.head != nil {
 		s.head.Close()

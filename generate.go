@@ -42,12 +42,12 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
-	s.lock()
-	defer s.mu.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
 	return s.generate(ctx, ids, r, emit)
 }
 
-// generate is GenerateIDs for a prompt that the context holds. The caller holds s.mu.
+// generate is GenerateIDs for a prompt that the context holds. The caller has the session's turn.
 func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit func(*Event) error) (*Result, error) {
 	j, err := s.newJob(ctx, &r)
 	switch {
@@ -64,7 +64,8 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	}
 	text := s.tok.NewWriter(ids, r.Stop, r.Until)
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
-		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs, Recover: j.recover}
+		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs,
+		Recover: func(ctx context.Context, cause error) error { return s.recover(ctx, cause, j) }}
 	options.Cut = func(tokens []int32) (n int, stop bool) {
 		n, complete := j.guide.complete(tokens)
 		n, stop = text.Write(tokens[:n])
@@ -81,7 +82,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		before = s.tok.Decode(ids)
 	}
 	out.Stats, err = j.generator.Generate(ctx, ids, options, func(e *spec.Event) error {
-		e.Stats.Guessed = j.guesses
+		e.Stats.Guessed = j.guessed
 		s.describe(&event, e, text, &r)
 		event.Text, before = before+event.Text, ""
 		if len(e.Tokens) > 0 {

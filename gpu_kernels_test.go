@@ -305,7 +305,11 @@ func (l *kernelList) session(name string, target, draft files.Source, f matmul.F
 			classifier.Fingerprint = s.headPair
 			r.Fitted.Hetero, r.Fitted.C2T = &bins, &classifier
 		}
-		if _, err := s.compileRequest(&r); err != nil {
+		c, err := s.configOf(&r)
+		if err == nil {
+			_, err = s.compile(&r, c)
+		}
+		if err != nil {
 			text, _ := json.Marshal(r)
 			l.t.Fatalf("%s: %s: %v", name, text, err)
 		}

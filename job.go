@@ -5,18 +5,21 @@ import (
 	"fmt"
 
 	"foretoken/spec"
+	"foretoken/spec/goodput"
+	"foretoken/spec/method"
 )
 
-// job is a request that is ready to run.
+// job is a request as the session runs it. It is resolved once and does not change.
 type job struct {
-	session   *Session
 	request   *Request
+	config    method.Config // with the session's calibrations and costs, and trees that it need not wait for
 	generator *spec.Generator
 	guide     *guide // nil without constraints
-	guesses   bool   // it decides by costs that were not measured
+	guessed   bool   // it decides by costs that were not timed
 }
 
-// newJob prepares a request, or refuses it. If the device is lost meanwhile, it reopens the device and prepares again.
+// newJob resolves a request, or refuses it. If the device is lost meanwhile, it reopens the device and resolves the
+// request again.
 func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 	if err := r.validateNumbers(); err != nil {
 		return nil, ofKind(ErrRequest, err)
@@ -24,57 +27,69 @@ func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 	if err := s.ensureDevice(ctx); err != nil {
 		return nil, err
 	}
-	asked := *r
-	j := &job{session: s, request: r}
-	prepare := func() error {
-		*r = asked
-		err := j.prepare(ctx)
-		if err != nil && !s.lostBy(err) {
+	var j *job
+	resolve := func() (err error) {
+		if j, err = s.resolve(ctx, r); err != nil && !s.lostBy(err) {
 			err = ofKind(ErrRequest, err)
 		}
 		return err
 	}
-	if err := s.retry(ctx, prepare(), prepare); err != nil {
-		return nil, err
-	}
-	return j, nil
+	err := s.retry(ctx, resolve(), resolve)
+	return j, err
 }
 
-// prepare sets the job's generator and guide.
-func (j *job) prepare(ctx context.Context) error {
-	s, r := j.session, j.request
-	j.guesses = false
-	if r.Nodes == 0 {
-		s.fit(r, s.target.Limits().MaxRows)
+// resolve completes warmup and the costs as far as the request waits for them, and records its programs.
+func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
+	c, err := s.configOf(r)
+	if err != nil {
+		return nil, err
 	}
-	c := r.Config()
-	if s.startsLean(c) && !s.overdue() {
-		if s.state == first && c.Nodes <= s.target.Limits().MaxRows {
-			s.fit(r, firstNodes)
-		}
-		if r.Fitted.Costs == nil {
-			r.Fitted.Costs = s.knownCosts()
-			if j.guesses = !s.measuredFor(s.costs, c); j.guesses {
-				s.guessed++
-			}
-		}
-	} else {
-		if err := s.warmUpFor(ctx, c); err != nil {
-			return err
-		}
-		if err := s.ensureCosts(ctx, r); err != nil {
-			return err
+	j := &job{request: r}
+	if err := s.warmUpFor(ctx, c); err != nil {
+		return nil, err
+	}
+	if c.WeighsCosts() && c.Fitted.Costs == nil {
+		if c.Fitted.Costs, j.guessed, err = s.costsFor(ctx, c); err != nil {
+			return nil, err
 		}
 	}
-	var err error
-	if j.generator, err = s.compileRequest(r); err != nil {
-		return err
+	if s.startsLean(c) && !s.warmup.Done() && c.Nodes <= s.MaxNodes() {
+		limitTrees(&c, firstNodes)
+	}
+	j.config = c
+	if j.generator, err = s.compile(r, c); err != nil {
+		return nil, err
 	}
 	if err := s.check(r); err != nil {
-		return err
+		return nil, err
 	}
 	j.guide, err = s.newGuide(ctx, r.Constraints)
-	return err
+	return j, err
+}
+
+// configOf returns a request's method with the session's calibrations. Trees of auto that the request does not limit
+// fit the target.
+func (s *Session) configOf(r *Request) (method.Config, error) {
+	c := r.Config()
+	c.Fitted = r.Fitted
+	if r.Nodes == 0 {
+		limitTrees(&c, s.MaxNodes())
+	}
+	return c, s.addCalibrations(&c)
+}
+
+// costsFor returns the costs that a request decides by, and whether they were not timed: a lean session does not keep
+// requests waiting for that, unless they come without pauses.
+func (s *Session) costsFor(ctx context.Context, c method.Config) (costs *goodput.Costs, guessed bool, err error) {
+	if !s.startsLean(c) || s.warmup.Done() && s.costs.Overdue() {
+		costs, err = s.ensureCosts(ctx, c, s.options.Lean && s.target.Len() > 0)
+		return costs, false, err
+	}
+	p, err := s.passes(c)
+	if err == nil {
+		costs, guessed = s.costs.Guess(p)
+	}
+	return costs, guessed, err
 }
 
 // check refuses settings beyond the session's models.
@@ -95,14 +110,12 @@ func (s *Session) check(r *Request) error {
 	return nil
 }
 
-// recover is the callback for spec.Options.Recover: it replaces a lost device and records the request's programs again.
-func (j *job) recover(ctx context.Context, cause error) error {
-	s, c := j.session, j.request.Config()
+// recover replaces a device that was lost while a job ran, and records the job's programs again.
+func (s *Session) recover(ctx context.Context, cause error, j *job) error {
 	return s.retry(ctx, cause, func() error {
-		if err := s.warmUpFor(ctx, c); err != nil {
+		if err := s.warmUpFor(ctx, j.config); err != nil {
 			return err
 		}
-		_, err := s.compileRequest(j.request)
-		return err
+		return s.record(j.config, j.request.Sampling().Temperature, j.request.Constraints.needs())
 	})
 }

@@ -10,21 +10,30 @@ import (
 	"foretoken/webgpu"
 )
 
-// state is a session's stage of life. Session.mu guards it.
+// state is a session's stage of life. The session's turn guards it.
 //
-//	opening ──▶ first ──▶ ready        load; the last kernel is compiled (advance)
-//	opening ────────────▶ ready        load, of a session that is not lean
-//	first, ready ──▶ lost ──▶ opening  the device is lost; reopen loads the models on a new one
-//	any ──▶ closed                     Close
+//	opening ──▶ ready              load
+//	ready ──▶ lost ──▶ opening     the device is lost; reopen loads the models on a new one
+//	any ──▶ closed                 Close
 type state int
 
 const (
 	opening state = iota // the models are loading
-	first                // small trees work; kernels for larger ones compile in the background
-	ready                // all kernels are compiled
+	ready                // the models are loaded
 	lost                 // the device is lost; the next request reopens it
 	closed
 )
+
+// usable returns why no model can run, or nil.
+func (s *Session) usable() error {
+	switch s.state {
+	case closed:
+		return errClosed
+	case lost, opening:
+		return webgpu.ErrDeviceLost
+	}
+	return nil
+}
 
 // errClosed is returned by every call on a closed session.
 var errClosed = errors.New("foretoken: the session was closed")
@@ -59,7 +68,7 @@ func (s *Session) lostBy(err error) bool {
 // Losses counts the losses of the session's device. Discard times measured while the number changed.
 func (s *Session) Losses() int { return int(s.allLosses.Load()) }
 
-// reopen replaces a lost device and reloads the models; why is the reason of the loss. The caller holds s.mu.
+// reopen replaces a lost device and reloads the models; why is the reason of the loss. The caller has the turn.
 func (s *Session) reopen(ctx context.Context, why error) error {
 	begin := time.Now()
 	for {
@@ -77,6 +86,7 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 		if failed == nil {
 			s.reportLoss(Loss{Reason: why.Error(), Times: s.losses, Recovered: true, Took: time.Since(begin)})
 			s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
+			s.warmUpIdle()
 			return nil
 		}
 		if !errors.Is(failed, webgpu.ErrDeviceLost) && !errors.Is(failed, webgpu.ErrTimeout) || ctx.Err() != nil {

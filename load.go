@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"foretoken/internal/files"
 	"foretoken/internal/pair"
+	"foretoken/internal/warmup"
 	"foretoken/models/eagle3"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -17,22 +17,11 @@ import (
 // load loads the session's models onto its device. After a loss it overwrites the old models in place, so that
 // pointers to them stay valid.
 func (s *Session) load(ctx context.Context, tuning map[string]map[string]string) error {
-	p, o := s.files, &s.options
-	options := func(stage string) llama.Options {
-		l := p.options(0)
-		l.Tuning = tuning[stage]
-		l.Progress = func(done, total int64) { s.progress(Progress{Stage: stage, Done: done, Total: total}) }
-		l.Preparing = func(step string) { s.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
-		return l
-	}
-	loading := options("target")
-	loading.MaxRows, loading.TopK, loading.Lean = o.Nodes, o.Candidates, s.lean
-	drafting := options("draft")
-	drafting.Lean = s.lean
+	p := s.files
 	if s.lean && !s.dev.Info().Host() {
-		s.compileAhead(loading, drafting)
+		s.compileAhead(tuning)
 	}
-	target, err := llama.LoadTarget(ctx, s.dev, p.target, loading)
+	target, err := llama.LoadTarget(ctx, s.dev, p.target, s.loading("target", tuning))
 	if err != nil {
 		return err
 	}
@@ -43,7 +32,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		return err
 	}
 	if p.draft != nil {
-		draft, err := llama.LoadDraft(ctx, s.dev, p.draft, drafting)
+		draft, err := llama.LoadDraft(ctx, s.dev, p.draft, s.loading("draft", tuning))
 		if err != nil {
 			return err
 		}
@@ -55,7 +44,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 			return err
 		}
 	}
-	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
+	if err := s.loadHeads(ctx, p.head, s.loading("eagle3", tuning)); err != nil {
 		return err
 	}
 	if s.dev.Info().Host() {
@@ -64,24 +53,32 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		}
 		s.info.Device = s.dev.Info()
 	}
-	r := s.defaultRequest(math.MaxInt)
+	nodes := s.MaxNodes()
 	if s.lean {
-		r = s.defaultRequest(firstNodes)
+		nodes = firstNodes
 	}
-	if s.draft != nil || s.lean { // records the programs of the request
-		if _, err := s.compileRequest(&r); err != nil {
+	if s.draft != nil || s.lean {
+		if err := s.record(s.defaultConfig(nodes), 0, spec.AdjustmentKinds{}); err != nil {
 			return err
 		}
 	}
+	s.state, s.warmup = ready, warmup.New(warmup.Plan{})
 	if s.lean {
-		s.startWarmup(loading, drafting)
-		return nil
-	}
-	s.state = ready
-	if s.options.Lean {
-		go s.warmUpIdle()
+		s.warmup = warmup.New(s.warmupPlan())
 	}
 	return nil
+}
+
+// loading returns the loading options of a model, by its stage of Progress.
+func (s *Session) loading(stage string, tuning map[string]map[string]string) llama.Options {
+	l := s.files.options(0)
+	l.Tuning, l.Lean = tuning[stage], s.lean
+	l.Progress = func(done, total int64) { s.progress(Progress{Stage: stage, Done: done, Total: total}) }
+	l.Preparing = func(step string) { s.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
+	if stage == "target" {
+		l.MaxRows, l.TopK = s.options.Nodes, s.options.Candidates
+	}
+	return l
 }
 
 func (s *Session) progress(p Progress) {

@@ -30,44 +30,42 @@ var (
 	_ drafter = (*llama.EAGLE3)(nil)
 )
 
-// compileRequest records the programs of a request, so that no kernel compiles between tokens, and returns its round
-// loop.
-func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
-	c := r.Config()
-	c.Fitted = r.Fitted
-	if err := s.addCalibrations(&c); err != nil {
-		return nil, err
-	}
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
+// compile records the programs of a request, whose config configOf returned, and returns its round loop.
+func (s *Session) compile(r *Request, c method.Config) (*spec.Generator, error) {
 	drafts, err := s.drafts(c)
 	if err != nil {
 		return nil, err
-	}
-	programs := c.Programs(r.Sampling().Temperature)
-	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
-		if err := s.recordTarget(drafts, programs); err != nil {
-			return nil, err
-		}
-		if err := s.target.PrepareAdjustments(max(c.Budget().Nodes, 1), r.Constraints.needs()); err != nil {
-			return nil, err
-		}
-	}
-	for _, d := range drafts {
-		if d == nil {
-			continue
-		}
-		d.UseHead(c.Adapt == method.AdaptAcceptance)
-		if err := recordDraft(d, c, programs); err != nil {
-			return nil, err
-		}
 	}
 	var models [len(drafts)]spec.DraftModel
 	for i, d := range drafts {
 		models[i] = d
 	}
-	return method.New(s.target, c, models[:]...)
+	g, err := method.New(s.target, c, models[:]...)
+	if err != nil {
+		return nil, err
+	}
+	return g, s.record(c, r.Sampling().Temperature, r.Constraints.needs())
+}
+
+// record records the programs of a config, so that no kernel compiles between tokens.
+func (s *Session) record(c method.Config, temperature float64, shapes spec.AdjustmentKinds) error {
+	drafts, err := s.drafts(c)
+	if err != nil {
+		return err
+	}
+	programs := c.Programs(temperature)
+	if err := s.recordTarget(drafts, programs); err != nil {
+		return err
+	}
+	if err := s.target.PrepareAdjustments(max(c.Budget().Nodes, 1), shapes); err != nil {
+		return err
+	}
+	for _, d := range drafts {
+		if d != nil {
+			d.UseHead(c.Adapt == method.AdaptAcceptance)
+		}
+	}
+	return drafts.record(c, programs)
 }
 
 // drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
@@ -95,9 +93,6 @@ func (s *Session) recordTarget(all drafts, p method.Programs) error {
 		}
 		widths := []int{b.Width}
 		if p.Draft == method.DraftWidths {
-			if s.lean && s.state == first && b.Nodes <= firstNodes { // waits for few kernels
-				return nil
-			}
 			widths = goodput.DraftWidths(b.Width, d.Limits())
 		}
 		for _, k := range widths {
@@ -152,7 +147,19 @@ func (s *Session) addCalibrations(c *method.Config) error {
 	return err
 }
 
-// recordDraft records the draft's programs for a config.
+// record records the programs of the drafts for a config.
+func (d *drafts) record(c method.Config, p method.Programs) error {
+	for _, one := range d {
+		if one == nil {
+			continue
+		}
+		if err := recordDraft(one, c, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func recordDraft(d drafter, c method.Config, p method.Programs) error {
 	width := p.Budget.Width
 	switch p.Draft {

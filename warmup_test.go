@@ -2,7 +2,6 @@ package foretoken
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -85,15 +84,15 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 func TestLeanDryRunListsEveryKernel(t *testing.T) {
 	ctx := context.Background()
 	s := leanSession(t)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	dry := s.warmup.dryRun
-	for s.warmup.phase == listing {
-		if _, err := s.advance(math.MaxInt); err != nil {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	plan := s.warmupPlan()
+	for _, step := range plan.List {
+		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	sources := dry.Sources()
+	sources := plan.Sources()
 	if len(sources) < 10 {
 		t.Fatalf("%d kernels were listed", len(sources))
 	}

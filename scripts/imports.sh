@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken → models, spec, webgpu;
-# within spec method → goodput → adapt → draft → spec; all of them → internal, but internal/pair stands between the root
-# and models. Only fit imports GoMLX. Prints every import that breaks a rule and fails.
+# within spec method → goodput → adapt → draft → spec; all of them → internal, but internal/{pair,costmodel,warmup}
+# stand between the root and models. Only fit imports GoMLX. Prints every import that breaks a rule and fails.
 set -eu
 list() {
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...
@@ -12,13 +12,15 @@ function ours(p) { return p ~ /^foretoken($|\/)/ }
 function layer(p) {
   return p == "foretoken/spec" ? 1 : p == "foretoken/spec/draft" ? 2 : p == "foretoken/spec/adapt" ? 3 : \
   p == "foretoken/spec/goodput" ? 4 : p == "foretoken/spec/method" ? 5 : 0 }
+function room(p) { return p ~ /^foretoken\/internal\/(pair|costmodel|warmup)$/ }
 function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
 {
   pkg = $1; test = sub(/:test$/, "", pkg)
   if (pkg ~ /^foretoken\/spec($|\/)/ && !test && $2 ~ /\./) bad("spec takes the standard library and internal only")
   if ($2 ~ /^github.com\/gomlx\// && pkg != "foretoken/fit") bad("only fit trains with GoMLX")
   if (!ours($2)) next
-  if (pkg == "foretoken/internal/pair") {
+  if (room(pkg)) {
+    if (room($2)) bad("the rooms of a session share nothing")
     if ($2 !~ /^foretoken\/(internal|models|spec|webgpu)($|\/)/) bad("what the root stands on does not import it")
     next
   }
@@ -28,8 +30,8 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   }
   if (pkg == "foretoken/models/arch" && !test && $2 !~ /^foretoken\/(models\/gguf|internal\/(quote|files))$/)
     bad("architectures are data read from GGUF")
-  if ($2 == "foretoken/internal/pair" && pkg ~ /^foretoken\/(models|spec|webgpu)($|\/)/)
-    bad("pair stands on models, spec and webgpu")
+  if (room($2) && pkg ~ /^foretoken\/(models|spec|webgpu)($|\/)/)
+    bad("the rooms of a session stand on models, spec and webgpu")
   if ($2 ~ /^foretoken\/internal\//) next
   if ($2 == "foretoken/spec/spectest") { if (!test) bad("scripted models are for tests") }
   else if (pkg == "foretoken/spec/spectest") {

@@ -1,0 +1,154 @@
+// Package warmup compiles kernels and records programs while a session serves no request.
+//
+// A lean session is open once it can decode plainly and draft small trees. What larger trees need, which takes a
+// software adapter seconds, is prepared afterwards: a dry run lists the kernels by recording the programs on a device
+// that only lists them, the kernels compile in the background, a few at a time and none while a request runs, and then
+// the programs are recorded. A device that has nothing to compile only records.
+package warmup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"foretoken/webgpu"
+)
+
+const (
+	// pause is the time that a session waits for a request before it begins or goes on to warm up.
+	pause = 300 * time.Millisecond
+	// idleKernels is the number of kernels that an idle session compiles at once. A request that comes meanwhile runs
+	// beside them.
+	idleKernels = 2
+)
+
+// Plan is what remains to be prepared. Each step is short once its kernels are compiled. The zero value is nothing.
+type Plan struct {
+	List    []func() error                                       // steps of the dry run; none: nothing to compile
+	Sources func() []*webgpu.KernelSource                        // the kernels that the dry run listed
+	Compile func(sources []*webgpu.KernelSource) <-chan struct{} // closes the channel when they are compiled
+	Record  []func() error                                       // steps that record the programs
+}
+
+// Warmup is the progress of a plan. Whoever calls its methods holds the session's turn.
+type Warmup struct {
+	plan      Plan
+	phase     phase
+	steps     []func() error         // the remaining steps of the phase, in order
+	sources   []*webgpu.KernelSource // the kernels that remain to be compiled
+	compiling <-chan struct{}        // closed when those begun are compiled
+}
+
+// phase is a part of warmup.
+type phase int
+
+const (
+	listing   phase = iota // dry run: which kernels are needed
+	compiling              // the kernels compile in the background
+	recording              // the programs are recorded
+)
+
+// New returns a warmup at the start of a plan.
+func New(p Plan) *Warmup {
+	if len(p.List) == 0 {
+		return &Warmup{phase: recording, steps: p.Record}
+	}
+	return &Warmup{plan: p, steps: p.List}
+}
+
+// Done reports whether everything is prepared.
+func (w *Warmup) Done() bool { return w.phase == recording && len(w.steps) == 0 }
+
+// step takes one step if it can without waiting. It begins to compile up to atOnce kernels.
+func (w *Warmup) step(atOnce int) error {
+	if w.phase == compiling {
+		select {
+		case <-w.compiling:
+		default:
+			return nil
+		}
+		if n := min(atOnce, len(w.sources)); n > 0 {
+			w.compiling, w.sources = w.plan.Compile(w.sources[:n]), w.sources[n:]
+			return nil
+		}
+		w.phase, w.steps = recording, w.plan.Record
+		w.plan = Plan{} // with the dry run's models
+	}
+	if len(w.steps) > 0 {
+		step := w.steps[0]
+		w.steps = w.steps[1:]
+		if err := step(); err != nil {
+			if w.phase == recording {
+				return err
+			}
+			w.steps = nil // kernels missing from the list compile when their program is recorded
+		}
+	}
+	if w.phase == listing && len(w.steps) == 0 {
+		w.phase, w.sources, w.compiling = compiling, w.plan.Sources(), w.plan.Compile(nil)
+	}
+	return nil
+}
+
+// wait returns a channel that is closed when the next step can be taken, or nil where it can be taken now.
+func (w *Warmup) wait() <-chan struct{} {
+	if w.phase == compiling {
+		return w.compiling
+	}
+	return nil
+}
+
+// Finish takes all steps and waits for the kernels.
+func (w *Warmup) Finish(ctx context.Context) error {
+	for !w.Done() {
+		if err := cmp.Or(ctx.Err(), w.step(math.MaxInt)); err != nil {
+			return err
+		}
+		if compiled := w.wait(); compiled != nil {
+			select {
+			case <-compiled:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// Background takes the steps, and at last runs last, each while nobody else has the turn. It returns at the first
+// error, also of may, which is asked before each step: the next request meets the same error and reports it. The
+// context of last ends when somebody waits for the turn; if last returns its error, it runs again later.
+func (w *Warmup) Background(t *Turn, may func() error, last func(idle context.Context) error) {
+	for wait := pause; ; {
+		time.Sleep(wait)
+		wait = time.Millisecond // lets a request take the turn
+		if !t.TryLock() {
+			wait = pause
+			continue
+		}
+		done, err := w.advance(t, may, last)
+		compiled := w.wait()
+		t.Unlock()
+		switch {
+		case errors.Is(err, errAsked):
+			wait = pause
+		case err != nil || done:
+			return
+		case compiled != nil:
+			<-compiled
+		}
+	}
+}
+
+// advance is one turn of Background. It reports whether last has run.
+func (w *Warmup) advance(t *Turn, may func() error, last func(idle context.Context) error) (bool, error) {
+	if err := may(); err != nil {
+		return false, err
+	}
+	if err := w.step(idleKernels); err != nil || !w.Done() {
+		return false, err
+	}
+	return true, last(idle{context.Background(), t})
+}
