@@ -24,15 +24,15 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 		switch one.Kind {
 		case spec.KindHetero:
 			var h *adapt.HeteroCalibration
-			if h, err = adapt.ParseHetero(one.Name, one.Data); err == nil {
+			if h, err = adapt.ParseHetero(one.File, one.Data); err == nil {
 				c.Hetero = append(c.Hetero, h)
 			}
 		case spec.KindC2T:
-			c.C2T, err = spec.ParseC2T(one.Name, one.Data)
+			c.C2T, err = spec.ParseC2T(one.File, one.Data)
 		case llama.KindAcceptance:
-			c.Head, err = llama.ParseHead(one.Name, one.Data)
+			c.Head, err = llama.ParseHead(one.File, one.Data)
 		default:
-			err = fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", one.Name, one.Kind,
+			err = fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", one.File, one.Kind,
 				spec.KindHetero, spec.KindC2T, llama.KindAcceptance, pair.KindSet)
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"foretoken/models/constrain"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -13,7 +14,7 @@ import (
 // TestConstrainedRoundsMakeNothing starts constraints in sessions that never had any. The device resources exist
 // before the first round, for trees of every size and for biases that begin with the first token.
 func TestConstrainedRoundsMakeNothing(t *testing.T) {
-	constraints := map[string]Constraints{"penalties": {FrequencyPenalty: 0.4, PresencePenalty: 0.2},
+	constraints := map[string]constrain.Constraints{"penalties": {FrequencyPenalty: 0.4, PresencePenalty: 0.2},
 		"a bias": {LogitBias: map[int32]float32{65: 2}}, "a grammar": {Grammar: `root ::= [ -~\n\t]*`}}
 	const prompt = "Once upon a time, there was a"
 	for name, r := range map[string]Request{

@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu/open"
@@ -51,10 +52,10 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 	}
 	newline := s.Tokenizer().Encode("\n", false)
 	for name, c := range map[string]struct {
-		Constraints
+		constrain.Constraints
 		check func(r *Result) error
 	}{
-		"schema": {Constraints{JSONSchema: json.RawMessage(schema), JSONCompact: true}, func(r *Result) error {
+		"schema": {constrain.Constraints{JSONSchema: []byte(schema), JSONCompact: true}, func(r *Result) error {
 			v, err := jsonschema.UnmarshalJSON(strings.NewReader(r.Text))
 			if err == nil {
 				err = valid.Validate(v)
@@ -64,7 +65,7 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 			}
 			return err
 		}},
-		"grammar": {Constraints{Grammar: `root ::= "(" [a-z]{3,9} ("," " "? [a-z]{1,5}){2} ")"`},
+		"grammar": {constrain.Constraints{Grammar: `root ::= "(" [a-z]{3,9} ("," " "? [a-z]{1,5}){2} ")"`},
 			func(r *Result) error {
 				if !strings.HasPrefix(r.Text, "(") || !strings.HasSuffix(r.Text, ")") ||
 					strings.Count(r.Text, ",") != 2 {
@@ -72,22 +73,23 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 				}
 				return nil
 			}},
-		"penalties": {Constraints{FrequencyPenalty: 1.5, PresencePenalty: 0.5,
+		"penalties": {constrain.Constraints{FrequencyPenalty: 1.5, PresencePenalty: 0.5,
 			LogitBias: map[int32]float32{newline[len(newline)-1]: -100, 40: 1.5}}, func(r *Result) error {
 			if slices.Contains(r.TokenIDs, newline[len(newline)-1]) {
 				return fmt.Errorf("a token that was ruled out")
 			}
 			return nil
 		}},
-		"processor": {Constraints{FrequencyPenalty: 0.3, LogitsProcessor: unlikeTwoBefore}, func(r *Result) error {
-			for i := 2; i < len(r.TokenIDs); i++ {
-				if r.TokenIDs[i] == r.TokenIDs[i-2] {
-					return fmt.Errorf("token %d is that of two places before", i)
+		"processor": {constrain.Constraints{FrequencyPenalty: 0.3, LogitsProcessor: unlikeTwoBefore},
+			func(r *Result) error {
+				for i := 2; i < len(r.TokenIDs); i++ {
+					if r.TokenIDs[i] == r.TokenIDs[i-2] {
+						return fmt.Errorf("token %d is that of two places before", i)
+					}
 				}
-			}
-			return nil
-		}},
-		"all": {Constraints{JSONObject: true, FrequencyPenalty: 0.7, LogitBias: map[int32]float32{60: 2}},
+				return nil
+			}},
+		"all": {constrain.Constraints{JSONObject: true, FrequencyPenalty: 0.7, LogitBias: map[int32]float32{60: 2}},
 			func(r *Result) error {
 				if r.Finish == spec.FinishStop && !json.Valid([]byte(r.Text)) {
 					return fmt.Errorf("no JSON")
@@ -138,52 +140,6 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 	}
 }
 
-func TestConstraintsRefuse(t *testing.T) {
-	for want, c := range map[string]Constraints{
-		"only one":              {Grammar: `root ::= "a"`, JSONObject: true},
-		"frequency_penalty is":  {FrequencyPenalty: 2.5},
-		"presence_penalty is":   {PresencePenalty: -3},
-		"logit_bias of token 3": {LogitBias: map[int32]float32{3: 101}},
-		"line 1":                {Grammar: `root ::= [`},
-		"$dynamicRef":           {JSONSchema: json.RawMessage(`{"$dynamicRef":"#x"}`)},
-		"mean uniqueItems":      {Unchecked: []string{"uniqueitem"}},
-		`names "minimum", want`: {Unchecked: []string{"minimum"}},
-		"has 65 names":          {Unchecked: slices.Repeat([]string{"uniqueItems"}, 65)},
-	} {
-		r := DefaultRequest()
-		r.Constraints = c
-		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", c, err, want)
-		}
-	}
-	// A form is compiled again where a setting changes what it means, and otherwise shared.
-	form := Constraints{JSONSchema: json.RawMessage(`{"type":"string"}`), Unchecked: []string{"uniqueItems"}}
-	if err := form.Compile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for setting, change := range map[string]func(c *Constraints){
-		"":             func(*Constraints) {},
-		"json_compact": func(c *Constraints) { c.JSONCompact = true },
-		"json_open":    func(c *Constraints) { c.JSONOpen = true },
-		"unchecked":    func(c *Constraints) { c.Unchecked = nil },
-	} {
-		c := form
-		change(&c)
-		if g, err := c.grammar(t.Context()); err != nil || (g == form.compiled.grammar) != (setting == "") {
-			t.Errorf("with another %s: the same grammar: %v, %v", setting, g == form.compiled.grammar, err)
-		}
-	}
-	// A call is compact unless its caller says otherwise afterwards, and takes the place of no other form.
-	var c Constraints
-	schema := json.RawMessage(`{"const":{"name":"f"}}`)
-	if err := c.Call(schema); err != nil || !c.JSONCompact || string(c.JSONSchema) != string(schema) {
-		t.Errorf("a call: %+v, %v", c, err)
-	}
-	if err := c.Call(schema); err == nil || !strings.Contains(err.Error(), "another form") {
-		t.Errorf("a second call: %v", err)
-	}
-}
-
 // TestUncheckedIsTold has results name the keywords that the text was not held to.
 func TestUncheckedIsTold(t *testing.T) {
 	s := demoSession(t, "cpu")
@@ -225,19 +181,9 @@ func TestLogitsProcessorIsChecked(t *testing.T) {
 	for want, answer := range map[string]func(texts [][]int32) ([][]spec.Bias, error){
 		"the program's own": func([][]int32) ([][]spec.Bias, error) { return nil, own },
 		"0 answers to 1":    func([][]int32) ([][]spec.Bias, error) { return nil, nil },
-		"101 for token 3, want -100 to 100": func([][]int32) ([][]spec.Bias, error) {
-			return [][]spec.Bias{{{Token: 3, Add: 101}}}, nil
-		},
-		"token -1, want 0 to": func([][]int32) ([][]spec.Bias, error) { return [][]spec.Bias{{{Token: -1}}}, nil },
-		"1025 tokens after one text, want at most 1024": func([][]int32) ([][]spec.Bias, error) {
-			all := make([]spec.Bias, 1025)
-			for i := range all {
-				all[i].Token = int32(i)
-			}
-			return [][]spec.Bias{all}, nil
-		},
 	} {
-		r := Request{MaxTokens: 4, Policy: method.DrafterNone, Constraints: Constraints{LogitsProcessor: answer}}
+		r := Request{MaxTokens: 4, Policy: method.DrafterNone}
+		r.LogitsProcessor = answer
 		_, err := s.Generate(context.Background(), "func", r, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, own) == errors.Is(err, ErrRequest) {
 			t.Errorf("%v, want %q", err, want)
@@ -250,7 +196,7 @@ func TestLogitsProcessorIsChecked(t *testing.T) {
 		}
 		return slices.Repeat([][]spec.Bias{all}, len(texts)), nil
 	}
-	r := Request{MaxTokens: 8, Policy: method.DrafterNone, Constraints: Constraints{LogitsProcessor: many}}
+	r := Request{MaxTokens: 8, Policy: method.DrafterNone, Constraints: constrain.Constraints{LogitsProcessor: many}}
 	out, err := s.Generate(context.Background(), "func", r, nil)
 	if err != nil || slices.ContainsFunc(out.TokenIDs, func(id int32) bool { return id < 1024 }) {
 		t.Errorf("%v: %v", out, err)
@@ -266,23 +212,19 @@ func TestGrammarBombs(t *testing.T) {
 	for i := range 40 {
 		lists += fmt.Sprintf(`{"anyOf":[{"required":["a%d"]},{"required":["b%d"]}]},`, i, i)
 	}
-	bomb := Constraints{JSONSchema: json.RawMessage(`{"allOf":[` + lists + `{}]}`)}
-	if err := bomb.Validate(); err == nil || !strings.Contains(err.Error(), "units of work") {
-		t.Errorf("%v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := bomb.Compile(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want the context's end", err)
-	}
 	s := demoSession(t, open.Accelerator)
-	r := Request{Policy: method.DrafterNgram, MaxTokens: 8,
-		Constraints: Constraints{Grammar: `root ::= ([a-z]?){50000}`}}
-	_, err := s.Generate(context.Background(), "func main() {", r, nil)
-	if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), `rule "root"`) {
-		t.Errorf("%v, want the rule at its bound", err)
+	r := Request{Policy: method.DrafterNgram, MaxTokens: 8}
+	for want, c := range map[string]constrain.Constraints{
+		`rule "root"`:   {Grammar: `root ::= ([a-z]?){50000}`},
+		"units of work": {JSONSchema: json.RawMessage(`{"allOf":[` + lists + `{}]}`)},
+	} {
+		r.Constraints = c
+		_, err := s.Generate(context.Background(), "func main() {", r, nil)
+		if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
-	r.Constraints = Constraints{}
+	r.Constraints = constrain.Constraints{}
 	if _, err := s.Generate(context.Background(), "func main() {", r, nil); err != nil {
 		t.Error(err)
 	}

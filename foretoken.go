@@ -22,9 +22,9 @@ import (
 	"foretoken/internal/warmup"
 	"foretoken/models/arch"
 	"foretoken/models/chat"
+	"foretoken/models/constrain"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
-	"foretoken/models/grammar"
 	"foretoken/models/llama"
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
@@ -100,7 +100,7 @@ type Session struct {
 	owner string             // of the last request: of what the KV caches and adasd hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
-	pieces *grammar.Vocab // for grammars, once one was asked for
+	vocab *constrain.Vocab
 
 	template    *chat.Template // the target's; nil where templateErr says why
 	templateErr error
@@ -150,6 +150,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o 
 		return nil, loadingError(err)
 	}
 	s.costs = costmodel.New(s.costsKey(), o.Tuning[tuningCosts], s.predictedCosts)
+	s.vocab = constrain.NewVocab(s.tok, s.target.Limits().Vocab)
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
 	s.warmUpIdle()

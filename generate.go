@@ -2,9 +2,11 @@ package foretoken
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"foretoken/models/constrain"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -67,7 +69,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs,
 		Recover: func(ctx context.Context, cause error) error { return s.recover(ctx, cause, j) }}
 	options.Cut = func(tokens []int32) (n int, stop bool) {
-		n, complete := j.guide.complete(tokens)
+		n, complete := j.guide.Complete(tokens)
 		n, stop = text.Write(tokens[:n])
 		return n, stop || complete
 	}
@@ -96,10 +98,13 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		}
 		return emit(&event)
 	})
+	if refusal := (*constrain.Error)(nil); errors.As(err, &refusal) {
+		err = ofKind(ErrRequest, err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	out.Text, out.Unchecked = all.String(), j.guide.unchecked()
+	out.Text, out.Unchecked = all.String(), j.guide.Unchecked()
 	return out, nil
 }
 

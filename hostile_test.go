@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/models/fuzztest"
 	"foretoken/spec/method"
@@ -180,11 +181,13 @@ func TestHostileOptions(t *testing.T) {
 	for name, r := range map[string]Request{
 		"an unknown method":    {Policy: "x\ny"},
 		"an empty stop":        {Policy: method.DrafterNone, MaxTokens: 2, Stop: []string{""}},
-		"a grammar of nothing": {Policy: method.DrafterNone, Constraints: Constraints{Grammar: "\x00"}},
-		"a schema of nothing":  {Policy: method.DrafterNone, Constraints: Constraints{JSONSchema: []byte("\x00")}},
+		"a grammar of nothing": {Policy: method.DrafterNone, Constraints: constrain.Constraints{Grammar: "\x00"}},
+		"a schema of nothing": {Policy: method.DrafterNone,
+			Constraints: constrain.Constraints{JSONSchema: []byte("\x00")}},
 		"two forms": {Policy: method.DrafterNone,
-			Constraints: Constraints{Grammar: `root ::= "a"`, JSONObject: true}},
-		"a grammar without text": {Policy: method.DrafterNone, Constraints: Constraints{Grammar: "root ::= root"}},
+			Constraints: constrain.Constraints{Grammar: `root ::= "a"`, JSONObject: true}},
+		"a grammar without text": {Policy: method.DrafterNone,
+			Constraints: constrain.Constraints{Grammar: "root ::= root"}},
 	} {
 		try(name, r, true)
 	}

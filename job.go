@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
@@ -14,8 +15,8 @@ type job struct {
 	request   *Request
 	config    method.Config // with the session's calibrations and costs, and trees that it need not wait for
 	generator *spec.Generator
-	guide     *guide // nil without constraints
-	guessed   bool   // it decides by costs that were not timed
+	guide     *constrain.Guide // nil without constraints
+	guessed   bool             // it decides by costs that were not timed
 }
 
 // newJob resolves a request, or refuses it. If the device is lost meanwhile, it reopens the device and resolves the
@@ -63,7 +64,7 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 	if err := s.check(r); err != nil {
 		return nil, err
 	}
-	j.guide, err = s.newGuide(ctx, r.Constraints)
+	j.guide, err = constrain.NewGuide(ctx, r.Constraints, s.vocab)
 	return j, err
 }
 
@@ -116,6 +117,6 @@ func (s *Session) recover(ctx context.Context, cause error, j *job) error {
 		if err := s.warmUpFor(ctx, j.config); err != nil {
 			return err
 		}
-		return s.record(j.config, j.request.Sampling().Temperature, j.request.Constraints.needs())
+		return s.record(j.config, j.request.Sampling().Temperature, j.request.Constraints.Needs())
 	})
 }

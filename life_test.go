@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -213,7 +214,7 @@ var ways = []Request{
 	{Policy: method.DrafterNgram}, {Policy: method.DrafterAuto, Temperature: 0.8},
 	{Policy: method.DrafterChain, Depth: 3, Temperature: 0.8},
 	{Policy: method.DrafterAuto}, {Policy: method.DrafterNone}, {Policy: method.DrafterAuto},
-	{Policy: method.DrafterNone, Constraints: Constraints{JSONObject: true}},
+	{Policy: method.DrafterNone, Constraints: constrain.Constraints{JSONObject: true}},
 	{Policy: method.DrafterAuto, Temperature: 1},
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"foretoken/internal/files"
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -79,7 +80,7 @@ func conversing(s *Session) (string, error) {
 		return "", err
 	}
 	r := Request{Policy: method.DrafterChain, Depth: 3, Temperature: 0.9, Seed: 3, MaxTokens: 6,
-		Constraints: Constraints{FrequencyPenalty: 1, LogitBias: map[int32]float32{403: -100}}}
+		Constraints: constrain.Constraints{FrequencyPenalty: 1, LogitBias: map[int32]float32{403: -100}}}
 	for _, message := range []string{"Once upon a time", "The dog"} {
 		reply, err := chat.Send(context.Background(), Message{Content: message}, r, nil)
 		if err != nil {
@@ -106,7 +107,7 @@ var uses = map[string]use{
 	"mars":  generating(Request{Policy: "mars", Temperature: 0.7}),
 	"adasd": generating(Request{Policy: "adasd"}),
 	"grammar": generating(Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8,
-		Constraints: Constraints{Grammar: `root ::= [a-z ]+ "." [a-z ]+ "."`}}),
+		Constraints: constrain.Constraints{Grammar: `root ::= [a-z ]+ "." [a-z ]+ "."`}}),
 	"a conversation":   conversing,
 	"n-grams and none": generating(Request{Policy: method.DrafterNgram, Temperature: 0.9, NoReuse: true}),
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/constrain"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -27,7 +28,7 @@ func (w watched) Err() error {
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
-		for _, where := range []string{"newGuide", "(*guide).Shape", "(*guide).Take"} {
+		for _, where := range []string{"NewGuide", "(*Guide).Adjust", "(*Guide).Take"} {
 			if strings.HasSuffix(f.Function, "."+where) {
 				w.asked(where)
 			}
@@ -37,8 +38,9 @@ func (w watched) Err() error {
 }
 
 // TestLostWhileConstrained loses the device between its calls, where a request's constraints are at work: while a
-// grammar is compiled, while it shapes a pass and takes tokens, and in the caller's function for each round. The tokens
-// do not change. Where no device comes back the request ends with the loss, and the next one gets the same tokens.
+// grammar is compiled, while it adjusts a pass and takes tokens, and in the caller's function for each round. The
+// tokens do not change. Where no device comes back the request ends with the loss, and the next one gets the same
+// tokens.
 func TestLostWhileConstrained(t *testing.T) {
 	t.Attr("attack", "a device that is lost while a grammar or a bias is at work, or in the caller's function")
 	t.Attr("bound", "the same tokens; without another device the request ends with the loss, and the next one works")
@@ -47,18 +49,20 @@ func TestLostWhileConstrained(t *testing.T) {
 	defer func() { reopenPauses = pauses }()
 	reopenPauses = []time.Duration{time.Millisecond}
 	grammar := `root ::= ([a-z ]? [a-z ,]?){200} "." [` + strings.Repeat("a-z", 100000) + `]`
-	logits := Constraints{FrequencyPenalty: 0.8, PresencePenalty: 0.3, LogitBias: map[int32]float32{403: -100, 261: 3}}
+	logits := constrain.Constraints{FrequencyPenalty: 0.8, PresencePenalty: 0.3,
+		LogitBias: map[int32]float32{403: -100, 261: 3}}
 	tree := Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8}
 	for name, c := range map[string]struct {
 		r           Request
-		constraints Constraints
+		constraints constrain.Constraints
 	}{
-		"a grammar, plain":        {Request{Policy: method.DrafterNone, Temperature: 1}, Constraints{Grammar: grammar}},
-		"a grammar, a tree":       {tree, Constraints{Grammar: grammar}},
+		"a grammar, plain": {Request{Policy: method.DrafterNone, Temperature: 1},
+			constrain.Constraints{Grammar: grammar}},
+		"a grammar, a tree":       {tree, constrain.Constraints{Grammar: grammar}},
 		"logits, a tree":          {tree, logits},
 		"logits, a drawn chain":   {Request{Policy: method.DrafterChain, Depth: 3, Temperature: 0.9}, logits},
 		"logits, n-grams":         {Request{Policy: method.DrafterNgram, Temperature: 0.7}, logits},
-		"a grammar and penalties": {tree, Constraints{Grammar: grammar, FrequencyPenalty: 1}},
+		"a grammar and penalties": {tree, constrain.Constraints{Grammar: grammar, FrequencyPenalty: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := c.r
@@ -101,7 +105,7 @@ func TestLostWhileConstrained(t *testing.T) {
 			for where, n := range calls {
 				places[where] = n
 			}
-			if c.constraints.Grammar != "" && (places["newGuide"] == 0 || places["(*guide).Shape"] == 0) {
+			if c.constraints.Grammar != "" && (places["NewGuide"] == 0 || places["(*Guide).Adjust"] == 0) {
 				t.Fatalf("the grammar is too small to be asked: %v", places)
 			}
 			for lose = range places {

@@ -44,7 +44,7 @@ func (s *Session) compile(r *Request, c method.Config) (*spec.Generator, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g, s.record(c, r.Sampling().Temperature, r.Constraints.needs())
+	return g, s.record(c, r.Sampling().Temperature, r.Constraints.Needs())
 }
 
 // record records the programs of a config, so that no kernel compiles between tokens.

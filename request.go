@@ -3,6 +3,7 @@ package foretoken
 import (
 	"cmp"
 
+	"foretoken/models/constrain"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -51,7 +52,7 @@ type Request struct {
 	LogProbs    bool `json:"logprobs,omitempty"`
 	TopLogProbs int  `json:"top_logprobs,omitempty"`
 
-	Constraints
+	constrain.Constraints
 
 	// NoReuse empties the KV caches first. Otherwise the models reuse the common prefix with earlier requests. The
 	// text is the same either way, bit for bit; only the time to the first token differs.
@@ -190,6 +191,6 @@ type Result struct {
 	Finish    spec.Finish `json:"finish"`
 	Stats     spec.Stats  `json:"stats"`
 	// Unchecked has the keywords of the request's JSON Schema that the text is not held to, as JSON Pointers (RFC 6901)
-	// into the schema, such as /properties/tags/uniqueItems. Constraints.Unchecked allowed it.
+	// into the schema, such as /properties/tags/uniqueItems. constrain.Constraints.Unchecked allowed it.
 	Unchecked []string `json:"unchecked,omitempty"`
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"foretoken/internal/files"
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -185,7 +186,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 	guided := all["static"]
 	// The penalties depend on the drafted tokens.
-	guided.runs, guided.r.Constraints = 2, Constraints{FrequencyPenalty: 0.1}
+	guided.runs, guided.r.Constraints = 2, constrain.Constraints{FrequencyPenalty: 0.1}
 	all["static tree under penalties"] = guided
 	for name, m := range all {
 		m.r.MaxTokens = 8

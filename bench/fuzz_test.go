@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/models/constrain"
 	"foretoken/models/fuzztest"
 	"foretoken/spec/method"
 )
@@ -42,7 +43,7 @@ func FuzzMethods(f *testing.F) {
 	off := false
 	full := foretoken.Request{MaxTokens: 9, Temperature: 0.5, Seed: 3, Policy: method.DrafterChain,
 		Shape: [][]int{{3}, {1, 1, 1}}, Coupled: &off,
-		Constraints: foretoken.Constraints{LogitBias: map[int32]float32{7: 1}}}
+		Constraints: constrain.Constraints{LogitBias: map[int32]float32{7: 1}}}
 	full.Theta, full.Lambda = 0.8, 0.1
 	f.Fuzz(func(t *testing.T, list string) {
 		for _, common := range []foretoken.Request{foretoken.DefaultRequest(), full} {

@@ -61,6 +61,9 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   else if (pkg == "foretoken/models/kv") {
     if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("kv is the state of a sequence, and knows no model")
   }
+  else if (pkg == "foretoken/models/constrain" && !test) {
+    if ($2 !~ /^foretoken\/(spec|models\/(grammar|tokenizer))$/) bad("constraints know grammars and tokens, no network")
+  }
   else if (pkg ~ /^foretoken\/models\//) {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
     if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(llama|constrain)$/)

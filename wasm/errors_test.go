@@ -13,6 +13,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/files"
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -123,9 +124,9 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"a draft that is not loaded": {"x", foretoken.Request{Policy: "chain"}, "bad_option"},
 		"an empty stop string":       {"x", foretoken.Request{Policy: "none", Stop: []string{""}}, "bad_option"},
 		"a grammar that is none": {"x",
-			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: "root ::= ("}}, "bad_option"},
+			foretoken.Request{Policy: "none", Constraints: constrain.Constraints{Grammar: "root ::= ("}}, "bad_option"},
 		"a grammar of the empty text": {"x",
-			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: `root ::= ""`}},
+			foretoken.Request{Policy: "none", Constraints: constrain.Constraints{Grammar: `root ::= ""`}},
 			"bad_option"},
 		"a prompt that is too long": {strings.Repeat("func main() {\n", 512), foretoken.Request{Policy: "none"},
 			"context_full"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -227,7 +228,7 @@ type constraintOptions struct {
 	biases                          []string
 }
 
-func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
+func (o *constraintOptions) flags(f *pflag.FlagSet, c *constrain.Constraints) {
 	f.StringVar(&c.Grammar, "grammar", "", "constrain the text to a grammar in GBNF, the notation of llama.cpp")
 	f.StringVar(&o.grammarFile, "grammar-file", "", "file with such a grammar")
 	f.StringVar(&o.schema, "json-schema", "", "constrain the text to a JSON Schema")
@@ -248,7 +249,7 @@ func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
 }
 
 // complete reads the files and the bias list into c, validates it and compiles its grammar.
-func (o *constraintOptions) complete(c *foretoken.Constraints) error {
+func (o *constraintOptions) complete(c *constrain.Constraints) error {
 	if err := cmp.Or(readFlag("grammar", &c.Grammar, o.grammarFile),
 		readFlag("json-schema", &o.schema, o.schemaFile)); err != nil {
 		return err

@@ -22,7 +22,7 @@ type setFile struct {
 
 // Calibration is a file of one calibration, or a part of a set.
 type Calibration struct {
-	Name string // for errors: the file's, with the number of the part
+	File string // for errors: its name, with the number of the part
 	Kind string // never KindSet
 	Data []byte // JSON
 }

@@ -16,7 +16,7 @@ func TestCalibrationSets(t *testing.T) {
 		}
 		for i, text := range files {
 			got := all[i]
-			if !strings.Contains(string(text), `"`+got.Kind+`"`) || !strings.HasPrefix(got.Name, "f.json") ||
+			if !strings.Contains(string(text), `"`+got.Kind+`"`) || !strings.HasPrefix(got.File, "f.json") ||
 				strings.Join(strings.Fields(string(got.Data)), "") != strings.Join(strings.Fields(string(text)), "") {
 				t.Errorf("%+v of %s", got, text)
 			}

@@ -18,6 +18,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/strictjson"
+	"foretoken/models/constrain"
 	"foretoken/spec"
 )
 
@@ -470,7 +471,7 @@ func TestFormsAreCompiledOnce(t *testing.T) {
 	large := `root ::= [` + strings.Repeat("a-z", 100000) + `]`
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := (&foretoken.Constraints{Grammar: large}).Compile(gone); !errors.Is(err, context.Canceled) {
+	if err := (&constrain.Constraints{Grammar: large}).Compile(gone); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a grammar compiles in no time: %v", err)
 	}
 	w := serve(t, nil)

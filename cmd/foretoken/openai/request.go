@@ -11,6 +11,7 @@ import (
 	"foretoken"
 	"foretoken/internal/public"
 	"foretoken/internal/strictjson"
+	"foretoken/models/constrain"
 	"foretoken/spec"
 	methods "foretoken/spec/method"
 )
@@ -209,8 +210,8 @@ func (a *parsedRequest) blame(err error) error {
 
 // format reads one of the ways to hold a text to a form, in place of the server's own, and reports whether
 // it was there.
-func (a *parsedRequest) format(f *fields, name string, c *foretoken.Constraints) bool {
-	only := foretoken.Constraints{}
+func (a *parsedRequest) format(f *fields, name string, c *constrain.Constraints) bool {
+	only := constrain.Constraints{}
 	switch name {
 	case "grammar":
 		if !f.into(name, &only.Grammar, "a grammar in GBNF") {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 )
@@ -376,7 +377,7 @@ func TestConstrained(t *testing.T) {
 	prompt := w.engine.Tokenizer().Encode("func", true)
 	const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer","minimum":3,` +
 		`"maximum":12}},"required":["ok","n"]}`
-	for field, c := range map[string]foretoken.Constraints{
+	for field, c := range map[string]constrain.Constraints{
 		`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema +
 			`}}`: {JSONSchema: json.RawMessage(schema), JSONCompact: true},
 		`"json_schema": ` + schema:                       {JSONSchema: json.RawMessage(schema)},
@@ -431,7 +432,7 @@ func TestEchoAndStopTokens(t *testing.T) {
 // TestServersConstraintsAreDefaults replaces them for a request, and for that request only.
 func TestServersConstraintsAreDefaults(t *testing.T) {
 	w := serve(t, func(c *Config) {
-		c.Defaults.Constraints = foretoken.Constraints{Grammar: `root ::= "a" [b-d]{3}`,
+		c.Defaults.Constraints = constrain.Constraints{Grammar: `root ::= "a" [b-d]{3}`,
 			LogitBias: map[int32]float32{40: 1}}
 	})
 	ask := func(more string) string {
