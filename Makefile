@@ -169,7 +169,7 @@ soak: testmodels site
 race: deps testmodels
 	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./wasm ./spec/... \
 		./webgpu/simd ./webgpu/open ./webgpu/internal/... ./models/demo ./models/quant \
-		./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer
+		./models/chat/... ./models/grammar ./models/safetensors ./models/arch ./models/tokenizer
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory
 	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... \
 		./models/llama/... ./cmd/foretoken ./bench ./fit .

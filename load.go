@@ -8,7 +8,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
-	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -121,7 +121,7 @@ func loadingError(err error) error {
 }
 
 // loadHeads loads the draft's acceptance head and the target's EAGLE-3 head.
-func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llama.Options) error {
+func (s *Session) loadHeads(ctx context.Context, file *gguf.File, loading llama.Options) error {
 	if s.fitted.Head != nil && s.draft != nil {
 		if err := s.fitted.Head.Matches(s.pair); err != nil {
 			return err
@@ -130,10 +130,10 @@ func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llam
 			return err
 		}
 	}
-	if w == nil {
+	if file == nil {
 		return nil
 	}
-	head, err := llama.LoadEAGLE3(ctx, s.dev, s.target, w, loading)
+	head, err := llama.LoadEAGLE3(ctx, s.dev, s.target, file, loading)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
-	"foretoken/models/eagle3"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
@@ -73,7 +73,7 @@ type modelFiles struct {
 	tok              *tokenizer.Tokenizer
 	vocab, positions int
 	kv               kernels.KVFormat
-	head             *eagle3.Weights // nil without one
+	head             *gguf.File // nil without one
 }
 
 func readHeaders(target, draft files.Source, o Options) (*modelFiles, error) {
@@ -111,7 +111,7 @@ func (p *modelFiles) complete(o Options) (err error) {
 		return refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published with it",
 			o.EAGLE3.Name())
 	}
-	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)
+	p.head, err = convert.Head(o.EAGLE3, o.EAGLE3Config)
 	return err
 }
 

@@ -26,6 +26,7 @@ type Model struct {
 	Tied         bool   // the output matrix is the embedding
 	Pooling      string // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
 	Layers       []Layer
+	Features     *Features // of an EAGLE-3 head; nil for a decoder
 }
 
 // Layer is one block: a mix over positions and a feed-forward network, each added to the residual stream.
@@ -65,9 +66,17 @@ const DefaultContext = 4096
 // since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
 var families = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2, "qwen3": qwen3}
 
+// heads are the families of drafts that read a target's features.
+var heads = map[string]func(*fields) *Model{"eagle3": eagle3}
+
 // Read describes the model in a file. context is the number of positions that will be allocated, 0 for DefaultContext.
 // It returns an error that names the file and the field if the architecture or a field is not supported.
-func Read(f *gguf.File, context int) (*Model, error) {
+func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, families) }
+
+// ReadHead describes the head in a file.
+func ReadHead(f *gguf.File) (*Model, error) { return read(f, 0, heads) }
+
+func read(f *gguf.File, context int, families map[string]func(*fields) *Model) (*Model, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
@@ -86,7 +95,7 @@ func Read(f *gguf.File, context int) (*Model, error) {
 }
 
 func llama(r *fields) *Model {
-	m := r.model()
+	m := r.decoder()
 	for _, l := range m.Layers {
 		l.Mix.Bias = r.f.HasTensor("blk.0.attn_q.bias")
 	}
@@ -104,7 +113,7 @@ func mistral3(r *fields) *Model {
 }
 
 func qwen2(r *fields) *Model {
-	m := r.model()
+	m := r.decoder()
 	for _, l := range m.Layers {
 		l.Mix.HalfSplit, l.Mix.Bias = true, true
 	}
@@ -112,7 +121,7 @@ func qwen2(r *fields) *Model {
 }
 
 func qwen3(r *fields) *Model {
-	m := r.model()
+	m := r.decoder()
 	for _, l := range m.Layers {
 		l.Mix.HalfSplit, l.Mix.QKNorm = true, Head
 	}

@@ -165,6 +165,14 @@ func (r *fields) ofLayersOr(field string, missing, layers, most int) int {
 	return r.ofLayers(field, layers, most)
 }
 
+// decoder reads a model with an embedding of its own.
+func (r *fields) decoder() *Model {
+	m := r.model()
+	m.Vocab = r.vocab(m.Dim)
+	m.Tied = !r.f.HasTensor("output.weight")
+	return m
+}
+
 // model reads the fields that the families share. All layers of the result are equal, but for their windows.
 func (r *fields) model() *Model {
 	m := &Model{Architecture: r.arch}
@@ -202,8 +210,6 @@ func (r *fields) model() *Model {
 		m.Layers[i] = Layer{Mix: &layer, FFN: &Gated{Width: width}}
 	}
 	m.Pooling = r.pooling()
-	m.Vocab = r.vocab(m.Dim)
-	m.Tied = !r.f.HasTensor("output.weight")
 	return m
 }
 

@@ -222,3 +222,12 @@ func (r *fields) divisors(name string, n int) []float64 {
 	}
 	return out
 }
+
+// LongMagnitude returns the magnitude of LongRoPE's embedding of a model for context positions, trained for original
+// ones before: √(1 + ln(context/original)/ln(original)) (Ding et al. 2024, as published with Phi-3).
+func LongMagnitude(context, original float64) float64 {
+	if context <= original {
+		return 1
+	}
+	return math.Sqrt(1 + math.Log(context/original)/math.Log(original))
+}

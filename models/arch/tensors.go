@@ -6,19 +6,21 @@ import (
 	"slices"
 )
 
-// Tensor is one tensor of a model's file.
+// Tensor is one tensor of a model's file, or some columns of one.
 type Tensor struct {
 	GGUF     string
 	HF       string // its name in Hugging Face's files
 	Layer    int    // 0 for those of no layer
 	Kind     Kind
 	Shape    []int // (outputs, inputs) of a matrix
+	From     int   // the first of the inputs that this entry stands for
+	Cols     int   // the number of inputs that this entry stands for
 	Heads    int   // heads whose rows GGUF stores as rotated pairs and Hugging Face's files as halves; 0: none
 	Optional bool
 }
 
-// Kind is the part of the model that a tensor belongs to. Consecutive tensors of one kind and layer form one matrix or
-// vector, in the order of their rows.
+// Kind is the part of the model that a tensor belongs to. Consecutive tensors of one kind, layer and range of columns
+// form one matrix or vector, in the order of their rows.
 type Kind int
 
 const (
@@ -33,35 +35,64 @@ const (
 	Down
 	OutputNorm
 	Output
-	RopeDivisors // of the rotary embedding's frequencies, (Rotary/2), which Read has applied
+	Header // Read has read it
+
+	// Of an EAGLE-3 head.
+	Fuse        // one matrix a tap
+	FeatureNorm // MixNorm is that of the embedding
+	FeatureQKV  // QKV multiplies the embedding
 )
 
 // Tensors lists the tensors of the model's file.
 func (m *Model) Tensors() iter.Seq[Tensor] {
 	var all []Tensor
 	prefix, hf, layer := "", "", 0
-	add := func(k Kind, name, from string, shape ...int) int {
-		all = append(all, Tensor{GGUF: prefix + name, HF: hf + from, Layer: layer, Kind: k, Shape: shape})
-		return len(all) - 1
+	add := func(k Kind, name, from string, shape ...int) *Tensor {
+		all = append(all, Tensor{GGUF: prefix + name, HF: hf + from, Layer: layer, Kind: k, Shape: shape,
+			Cols: shape[len(shape)-1]})
+		return &all[len(all)-1] // until the next call
 	}
-	all[add(RopeDivisors, ropeFreqs, "", m.Layers[0].Mix.Rotary/2)].Optional = true
-	add(Embedding, "token_embd.weight", "model.embed_tokens.weight", m.Vocab, m.Dim)
+	outer, blocks, inputs, outputs := "model.", "model.layers.%d.", m.Dim, m.Vocab
+	add(Header, ropeFreqs, "", m.Layers[0].Mix.Rotary/2).Optional = true
+	if f := m.Features; f != nil {
+		outer, blocks, inputs, outputs = "", "midlayer.", 2*m.Dim, len(f.Targets)
+		add(Header, draftIDs, draftIDs, outputs).Optional = true
+		for i := range Taps {
+			t := add(Fuse, "fc.weight", "fc.weight", m.Dim, Taps*f.Dim)
+			t.From, t.Cols = i*f.Dim, f.Dim
+		}
+	}
+	if m.Features == nil || m.Features.Embedding {
+		add(Embedding, "token_embd.weight", outer+"embed_tokens.weight", m.Vocab, m.Dim)
+	}
 	for i, l := range m.Layers {
-		prefix, hf, layer = fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i), i
-		a, q, kv := l.Mix, l.Mix.Query*l.Mix.Dim, l.Mix.KV*l.Mix.Dim
-		projections := func(k Kind, of string, inputs ...int) {
-			query := add(k, "attn_q."+of, "self_attn.q_proj."+of, append([]int{q}, inputs...)...)
-			key := add(k, "attn_k."+of, "self_attn.k_proj."+of, append([]int{kv}, inputs...)...)
-			add(k, "attn_v."+of, "self_attn.v_proj."+of, append([]int{kv}, inputs...)...)
-			if !a.HalfSplit {
-				all[query].Heads, all[key].Heads = a.Query, a.KV
+		prefix, layer = fmt.Sprintf("blk.%d.", i), i
+		if hf = blocks; m.Features == nil {
+			hf = fmt.Sprintf(blocks, i)
+		}
+		a := l.Mix
+		projections := func(k Kind, of string, from int, shape ...int) {
+			for _, p := range []struct {
+				name, hf string
+				heads    int
+				rotates  bool
+			}{{"attn_q.", "self_attn.q_proj.", a.Query, true}, {"attn_k.", "self_attn.k_proj.", a.KV, true},
+				{"attn_v.", "self_attn.v_proj.", a.KV, false}} {
+				t := add(k, p.name+of, p.hf+of, append([]int{p.heads * a.Dim}, shape...)...)
+				if t.From, t.Cols = from, m.Dim; p.rotates && !a.HalfSplit {
+					t.Heads = p.heads
+				}
 			}
 		}
 		add(MixNorm, "attn_norm.weight", "input_layernorm.weight", m.Dim)
-		projections(QKV, "weight", m.Dim)
-		add(MixOut, "attn_output.weight", "self_attn.o_proj.weight", m.Dim, q)
+		projections(QKV, "weight", 0, inputs)
+		if m.Features != nil {
+			add(FeatureNorm, "attn_norm_2.weight", "hidden_norm.weight", m.Dim)
+			projections(FeatureQKV, "weight", m.Dim, inputs)
+		}
+		add(MixOut, "attn_output.weight", "self_attn.o_proj.weight", m.Dim, a.Query*a.Dim)
 		if a.Bias {
-			projections(QKVBias, "bias")
+			projections(QKVBias, "bias", 0)
 		}
 		if a.QKNorm == Head {
 			add(QKNorm, "attn_q_norm.weight", "self_attn.q_norm.weight", a.Dim)
@@ -72,10 +103,11 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 		add(Gates, "ffn_up.weight", "mlp.up_proj.weight", l.FFN.Width, m.Dim)
 		add(Down, "ffn_down.weight", "mlp.down_proj.weight", m.Dim, l.FFN.Width)
 	}
-	prefix, hf, layer = "", "", 0
-	add(OutputNorm, "output_norm.weight", "model.norm.weight", m.Dim)
+	prefix, hf, layer = "", outer, 0
+	add(OutputNorm, "output_norm.weight", "norm.weight", m.Dim)
 	if !m.Tied {
-		add(Output, "output.weight", "lm_head.weight", m.Vocab, m.Dim)
+		hf = ""
+		add(Output, "output.weight", "lm_head.weight", outputs, m.Dim)
 	}
 	return slices.Values(all)
 }

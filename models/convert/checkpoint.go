@@ -48,15 +48,15 @@ func fromCheckpoint(sources []files.Source, o *Options) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := readConfig(c.find("config.json").Name(), raw)
+	s, described, err := readConfig(c.find("config.json").Name(), raw)
 	if err != nil {
 		return nil, err
 	}
 	m := &model{name: cmp.Or(c.where, weights.Name())}
-	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"},
+	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.Architecture}, {Key: "general.type", Value: "model"},
 		{Key: "general.name", Value: c.modelName(s, o)}}
-	m.kv = append(m.kv, s.metadata()...)
-	if err := m.addWeights(weights, s); err != nil {
+	m.kv = append(m.kv, s.kv...)
+	if err := m.addWeights(weights, s, described); err != nil {
 		return nil, err
 	}
 	m.set("general.file_type", m.fileType())
@@ -71,8 +71,8 @@ func (c *checkpoint) modelName(s *shape, o *Options) string {
 		return o.Name
 	case c.where != "":
 		return baseName(c.where)
-	case s.name != "":
-		return baseName(s.name)
+	case s.savedAs != "":
+		return baseName(s.savedAs)
 	}
 	return s.family
 }
@@ -86,6 +86,10 @@ func (c *checkpoint) read(name string, most int64) ([]byte, error) {
 	if src == nil {
 		return nil, nil
 	}
+	return readSource(src, most)
+}
+
+func readSource(src files.Source, most int64) ([]byte, error) {
 	if src.Size() < 0 || src.Size() > most {
 		return nil, fmt.Errorf("convert: %s: %d bytes; at most %d are read: this is not the file it is named as",
 			src.Name(), src.Size(), most)

@@ -117,32 +117,32 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		}), []string{"model.layers.2.mlp.up_proj.weight", "2 layers"}},
 		"a bias": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			return append(s, safetensors.Tensor{Name: "model.layers.0.self_attn.q_proj.bias", Dtype: "F32",
-				Shape: []uint64{60}, Data: make([]byte, 240)})
+				Shape: []uint64{144}, Data: make([]byte, 576)})
 		}), []string{"q_proj.bias", "has no place"}},
 		"experts": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			s[0].Name = "model.layers.0.block_sparse_moe.gate.weight"
 			return append(s, tensors[0])
 		}), []string{"block_sparse_moe"}},
 		"transposed": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
-			find(s, q).Shape = []uint64{96, 60}
+			find(s, q).Shape = []uint64{96, 144}
 			return s
-		}), []string{q, "has shape [96 60], want [60 96]"}},
+		}), []string{q, "has shape [96 144], want [144 96]"}},
 		"one dimension too few": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
-			find(s, q).Shape = []uint64{60 * 96}
+			find(s, q).Shape = []uint64{144 * 96}
 			return s
-		}), []string{q, "has shape [5760], want [60 96]"}},
+		}), []string{q, "has shape [13824], want [144 96]"}},
 		"integers": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			find(s, q).Dtype = "I16"
 			return s
 		}), []string{q, "is I16: F32, F16 and BF16"}},
 		"eight bits": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			x := find(s, q)
-			x.Dtype, x.Data = "F8_E4M3", x.Data[:60*96]
+			x.Dtype, x.Data = "F8_E4M3", x.Data[:144*96]
 			return s
 		}), []string{q, "F8_E4M3"}},
 		"other width": {config(map[string]any{"hidden_size": 128}), []string{"has shape [37 96], want [37 128]"}},
 		"more heads": {config(map[string]any{"num_attention_heads": 12}),
-			[]string{"q_proj.weight", "want [120 96]"}},
+			[]string{"q_proj.weight", "want [288 96]"}},
 		"more layers": {config(map[string]any{"num_hidden_layers": 3}),
 			[]string{"model.layers.2.input_layernorm.weight", "is missing"}},
 		"other vocabulary": {config(map[string]any{"vocab_size": 38}), []string{"want [38 96]"}},
@@ -377,8 +377,8 @@ func TestLlama3Checkpoint(t *testing.T) {
 	for _, to := range []string{"", "q8_0", "f16"} {
 		f := parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: to}))
 		info, raw := tensorBytes(t, f, "rope_freqs.weight")
-		if info.Type != gguf.F32 || !slices.Equal(info.Dims, []uint64{5}) ||
-			!bytes.Equal(raw[:4], []byte{0, 0, 0x80, 0x3f}) || !bytes.Equal(raw[16:], []byte{0, 0, 0, 0x41}) {
+		if info.Type != gguf.F32 || !slices.Equal(info.Dims, []uint64{12}) ||
+			!bytes.Equal(raw[:4], []byte{0, 0, 0x80, 0x3f}) || !bytes.Equal(raw[44:], []byte{0, 0, 0, 0x41}) {
 			t.Errorf("%q: rope_freqs.weight is %s %v: % x", to, info.Type, info.Dims, raw)
 		}
 	}

@@ -1,10 +1,12 @@
 package convert
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
@@ -13,53 +15,32 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// shape holds a checkpoint's config.json.
+// shape is what a checkpoint's config.json says.
 type shape struct {
-	name    string // the name it was saved under; may be empty
-	family  string // config.json's model_type
-	arch    string // general.architecture
-	dim     int
-	layers  int
-	ffn     int
-	heads   int
-	kv      int
-	headDim int
-	vocab   int
-	context int
-	eps     float64
-	tied    bool
-	ownHead bool // head_dim is stated
-	rope    rope
-	window  int    // 0: every position is seen
-	slides  []bool // by layer, where only some have the window
-	bos     []int  // ids that config.json names
-	eos     []int
-	pad     []int
+	*fields
+	arch.Checkpoint
+	savedAs  string // may be empty
+	family   string // config.json's model_type
+	kv       []gguf.KV
+	dim      int
+	layers   int
+	headDim  int
+	rotary   int
+	vocab    int
+	proposed int // of the vocabulary, by an EAGLE-3 head
+	context  int
+	tied     bool
+	divisors []divisors
+	bos      []int // ids that config.json names
+	eos      []int
+	pad      []int
 }
 
-// rope holds the rotation of positions.
-type rope struct {
-	base     float64
-	kind     string // "", linear, llama3, yarn
-	factor   float64
-	original int // positions before scaling
-	low      float64
-	high     float64
-	fast     float64 // yarn's betas, 0 where they are not stated
-	slow     float64
+// divisors are those of the rotary embedding's frequencies, which GGUF holds in a tensor.
+type divisors struct {
+	tensor string
+	values []float32
 }
-
-// families are the kinds of models that are understood, by model_type.
-var families = map[string]struct{ class, arch string }{
-	"llama":   {"LlamaForCausalLM", "llama"},
-	"mistral": {"MistralForCausalLM", "llama"},
-	"qwen2":   {"Qwen2ForCausalLM", "qwen2"},
-	"qwen3":   {"Qwen3ForCausalLM", "qwen3"},
-}
-
-// interleaves reports whether llama.cpp's graph wants the rows of query and key with
-// neighbouring elements rotated together.
-func (s *shape) interleaves() bool { return s.arch == "llama" }
 
 // changing lists fields that change the computation and that this package does not implement, with their meaning. A
 // file that sets one to anything but null, false, 0 or empty is refused.
@@ -90,8 +71,6 @@ var changing = map[string]string{
 	"clip_qkv":                 "clipped projections cannot be run",
 	"alibi":                    "only rotary positions can be run",
 	"use_alibi":                "only rotary positions can be run",
-	"no_rope_layers":           "layers without rotary positions cannot be run",
-	"no_rope_layer_interval":   "layers without rotary positions cannot be run",
 	"rope_interleaved":         "the rows of query and key are in an unusual order",
 	"rope_local_base_freq":     "rotary positions that differ among layers cannot be run",
 	"attn_temperature_tuning":  "tempered attention cannot be run",
@@ -107,163 +86,270 @@ var read = map[string]bool{"hidden_size": true, "num_hidden_layers": true, "inte
 	"num_attention_heads": true, "num_key_value_heads": true, "head_dim": true, "max_position_embeddings": true,
 	"rms_norm_eps": true, "attention_bias": true, "rope_theta": true, "rope_scaling": true, "rope_parameters": true,
 	"partial_rotary_factor": true, "sliding_window": true, "use_sliding_window": true, "max_window_layers": true,
-	"layer_types": true, "hidden_act": true}
+	"layer_types": true, "hidden_act": true, "no_rope_layers": true, "no_rope_layer_interval": true}
 
-func readConfig(name string, raw []byte) (*shape, error) {
-	c := &fields{name: name}
-	if err := safetensors.DecodeConfig(raw, &c.values); err != nil {
-		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, quote.Error(err))
+// readConfig reads a model's config.json.
+func readConfig(name string, raw []byte) (*shape, *arch.Model, error) {
+	s, err := readFields(name, raw, (*shape).findFamily)
+	if err != nil {
+		return nil, nil, err
 	}
-	s := &shape{}
-	c.family(s)
-	for _, key := range slices.Sorted(maps.Keys(changing)) {
-		if !c.neutral(key) {
-			c.fail(key, "is %s: %s", c.text(key), changing[key])
-		}
+	given := []tensor{placeholder("token_embd.weight", s.dim, s.vocab)}
+	if !s.tied {
+		given = append(given, placeholder("output.weight", 1))
 	}
-	s.dim = c.count("hidden_size", 1<<16)
-	s.layers = c.count("num_hidden_layers", 1<<10)
-	s.ffn = c.count("intermediate_size", 1<<20)
-	s.heads = c.count("num_attention_heads", 1<<10)
-	s.vocab = c.count("vocab_size", 1<<22)
-	s.context = c.count("max_position_embeddings", 1<<24)
-	s.eps = c.positive("rms_norm_eps")
-	if c.err == nil && s.eps >= 1 {
-		c.fail("rms_norm_eps", "is %g: want less than 1", s.eps)
-	}
-	if act := c.word("hidden_act"); c.err == nil && act != "silu" {
-		c.fail("hidden_act", "is %s: only \"silu\" can be run", quote.Text(act))
-	}
-	s.kv = s.heads
-	if c.has("num_key_value_heads") || s.family != "llama" { // the llama family's own default
-		s.kv = c.count("num_key_value_heads", 1<<10)
-	}
-	c.head(s)
-	if c.flag("attention_bias") && s.arch != "qwen2" { // whose biases are part of it
-		c.fail("attention_bias", "is true: biases in the attention of %s cannot be run", s.family)
-	}
-	if c.has("is_causal") && !c.flag("is_causal") {
-		c.fail("is_causal", "is false: the model is no decoder")
-	}
-	s.tied = c.flag("tie_word_embeddings")
-	c.rope(s)
-	c.window(s)
-	if c.err == nil && c.has("_name_or_path") {
-		s.name = c.word("_name_or_path")
-	}
-	known := func(key string) bool { return read[key] || changing[key] != "" }
-	if key := safetensors.UnknownField(c.values, known); key != "" {
-		c.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out "+
-			"if it does not", c.text(key))
-	}
-	s.bos, s.eos, s.pad = c.ids("bos_token_id"), c.ids("eos_token_id"), c.ids("pad_token_id")
-	return s, c.err
+	m, err := s.describe(name, given, func(f *gguf.File) (*arch.Model, error) { return arch.Read(f, 0) })
+	return s, m, err
 }
 
-// family finds out what kind of model it is.
-func (c *fields) family(s *shape) {
-	var classes []string
-	if c.has("architectures") {
-		if strictjson.DecodeForeign(c.values["architectures"], &classes) != nil || len(classes) != 1 {
-			c.fail("architectures", "is %s: want a list of one name", c.text("architectures"))
-			return
+// placeholder returns a tensor of zeros.
+func placeholder(name string, dims ...int) tensor {
+	t := tensor{name: name, data: func(p []byte, _ int64) error { clear(p); return nil }}
+	for _, n := range dims {
+		t.dims = append(t.dims, uint64(n))
+	}
+	return t
+}
+
+// describe returns the model of a file with the checkpoint's metadata and the given tensors. Errors call it name.
+func (s *shape) describe(name string, given []tensor, read func(*gguf.File) (*arch.Model, error)) (*arch.Model, error) {
+	kv := append([]gguf.KV{{Key: "general.architecture", Value: s.Architecture}}, s.kv...)
+	src, err := (&model{name: name, kv: kv, tensors: given}).source()
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Open(src)
+	if err != nil {
+		return nil, err
+	}
+	m, err := read(f)
+	if err == nil {
+		s.compare(m)
+		err = s.err
+	}
+	return m, err
+}
+
+// compare refuses fields that the architecture does not follow.
+func (s *shape) compare(m *arch.Model) {
+	if s.flag("attention_bias") && !m.Layers[0].Mix.Bias {
+		s.fail("attention_bias", "is true: biases in the attention of %s cannot be run", s.family)
+	}
+	const list, interval = "no_rope_layers", "no_rope_layer_interval"
+	var rotates []int // by layer, 1 or 0
+	every := 0
+	if !s.neutral(list) && strictjson.DecodeForeign(s.values[list], &rotates) != nil {
+		s.fail(list, "is %s: want a list of 0 and 1", s.text(list))
+	}
+	if !s.neutral(interval) {
+		every = s.count(interval, 1<<10)
+	}
+	for i, l := range m.Layers {
+		has := l.Mix.Rope != nil
+		if rotates != nil && (len(rotates) != len(m.Layers) || has != (rotates[i] == 1)) {
+			s.fail(list, "is %s: the positions of %s cannot be run so", s.text(list), s.family)
+		}
+		if rotates == nil && every > 0 && has != ((i+1)%every != 0) {
+			s.fail(interval, "is %d: the positions of %s cannot be run so", every, s.family)
 		}
 	}
-	known := "llama, mistral, qwen2 and qwen3 can be converted"
+}
+
+func (s *shape) add(key string, value any) {
+	s.kv = append(s.kv, gguf.KV{Key: s.Architecture + "." + key, Value: value})
+}
+
+// readFields reads a config.json as the metadata that llama.cpp's converter writes for it. find sets the checkpoint's
+// kind.
+func readFields(name string, raw []byte, find func(*shape)) (*shape, error) {
+	s := &shape{fields: &fields{name: name}}
+	if err := safetensors.DecodeConfig(raw, &s.values); err != nil {
+		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, quote.Error(err))
+	}
+	find(s)
+	for key, value := range s.Defaults {
+		if !s.has(key) {
+			s.values[key] = json.RawMessage(value)
+		}
+	}
+	refused := func(key string) bool {
+		return changing[key] != "" && s.Numbers[key] == "" && !slices.Contains(s.Ignored, key) // bound: 4 names
+	}
+	for _, key := range slices.Sorted(maps.Keys(changing)) {
+		if refused(key) && !s.neutral(key) {
+			s.fail(key, "is %s: %s", s.text(key), changing[key])
+		}
+	}
+	s.dim = s.count("hidden_size", 1<<16)
+	s.layers = s.count("num_hidden_layers", 1<<10)
+	s.vocab = s.count("vocab_size", 1<<22)
+	s.context = s.count("max_position_embeddings", 1<<24)
+	eps := s.positive("rms_norm_eps")
+	if eps >= 1 {
+		s.fail("rms_norm_eps", "is %g: want less than 1", eps)
+	}
+	if act := s.word("hidden_act"); act != "silu" {
+		s.fail("hidden_act", "is %s: only \"silu\" can be run", quote.Text(act))
+	}
+	s.add("block_count", uint32(s.layers))
+	s.add("context_length", uint32(s.context))
+	s.add("embedding_length", uint32(s.dim))
+	s.add("feed_forward_length", uint32(s.count("intermediate_size", 1<<20)))
+	s.add("vocab_size", uint32(s.vocab))
+	s.add("attention.layer_norm_rms_epsilon", float32(eps))
+	for _, key := range slices.Sorted(maps.Keys(s.Numbers)) {
+		s.add(s.Numbers[key], float32(s.positive(key)))
+	}
+	s.readHeads()
+	if s.has("is_causal") && !s.flag("is_causal") {
+		s.fail("is_causal", "is false: the model is no decoder")
+	}
+	s.tied = s.flag("tie_word_embeddings")
+	s.readRope()
+	s.readWindow()
+	if s.err == nil && s.has("_name_or_path") {
+		s.savedAs = s.word("_name_or_path")
+	}
+	known := func(key string) bool {
+		return read[key] || changing[key] != "" || slices.Contains(s.Ignored, key) // bound: 4 names
+	}
+	if key := safetensors.UnknownField(s.values, known); key != "" {
+		s.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out "+
+			"if it does not", s.text(key))
+	}
+	s.bos, s.eos, s.pad = s.ids("bos_token_id"), s.ids("eos_token_id"), s.ids("pad_token_id")
+	return s, s.err
+}
+
+// class reads the one name in architectures; "" where there is none.
+func (s *shape) class() string {
+	if !s.has("architectures") {
+		return ""
+	}
+	var classes []string
+	if strictjson.DecodeForeign(s.values["architectures"], &classes) != nil || len(classes) != 1 {
+		s.fail("architectures", "is %s: want a list of one name", s.text("architectures"))
+		return ""
+	}
+	return classes[0]
+}
+
+// findFamily finds out what kind of model it is.
+func (s *shape) findFamily() {
+	class, families := s.class(), arch.Checkpoints
+	types := slices.Sorted(maps.Keys(families))
+	last := len(types) - 1
+	known := fmt.Sprintf("%s and %s can be converted", strings.Join(types[:last], ", "), types[last])
 	switch {
-	case c.has("model_type"):
-		s.family = c.word("model_type")
-	case classes != nil:
+	case s.err != nil:
+	case s.has("model_type"):
+		s.family = s.word("model_type")
+	case class != "":
 		for name, f := range families {
-			if f.class == classes[0] {
+			if f.Class == class {
 				s.family = name
 			}
 		}
 		if s.family == "" {
-			c.fail("architectures", "is %s: %s", quote.Text(classes[0]), known)
+			s.fail("architectures", "is %s: %s", quote.Text(class), known)
 		}
 	default:
-		c.fail("model_type", "is missing: it says what kind of model this is")
+		s.fail("model_type", "is missing: it says what kind of model this is")
 	}
-	if c.err != nil {
+	if s.err != nil {
 		return
 	}
 	f, ok := families[s.family]
 	if !ok {
-		c.fail("model_type", "is %s: %s", quote.Text(s.family), known)
+		s.fail("model_type", "is %s: %s", quote.Text(s.family), known)
 		return
 	}
-	if classes != nil && classes[0] != f.class {
-		c.fail("architectures", "is %s: want %s for model_type %s", quote.Text(classes[0]), f.class, s.family)
+	if class != "" && class != f.Class {
+		s.fail("architectures", "is %s: want %s for model_type %s", quote.Text(class), f.Class, s.family)
 	}
-	s.arch = f.arch
+	s.Checkpoint = f
 }
 
-// head reads how long a head is.
-func (c *fields) head(s *shape) {
-	if c.err != nil {
-		return
+// readHeads reads the number of heads and how long one is.
+func (s *shape) readHeads() {
+	heads := s.count("num_attention_heads", 1<<10)
+	kv := heads
+	if s.has("num_key_value_heads") || s.StatesKV {
+		kv = s.count("num_key_value_heads", 1<<10)
 	}
-	if s.heads%s.kv != 0 {
-		c.fail("num_attention_heads", "is %d, no multiple of num_key_value_heads, %d", s.heads, s.kv)
-		return
-	}
+	s.add("attention.head_count", uint32(heads))
+	s.add("attention.head_count_kv", uint32(kv))
 	switch {
-	case c.has("head_dim"):
-		s.headDim, s.ownHead = c.count("head_dim", 1<<12), true
-	case s.family == "qwen3":
-		c.fail("head_dim", "is missing: qwen3 needs it")
-	case s.dim%s.heads != 0:
-		c.fail("hidden_size", "is %d, no multiple of num_attention_heads, %d, and head_dim is missing", s.dim, s.heads)
+	case s.err != nil:
+		return
+	case heads%kv != 0:
+		s.fail("num_attention_heads", "is %d, no multiple of num_key_value_heads, %d", heads, kv)
+	case s.has("head_dim"):
+		s.headDim = s.count("head_dim", 1<<12)
+		s.add("attention.key_length", uint32(s.headDim))
+		s.add("attention.value_length", uint32(s.headDim))
+	case s.StatesHead:
+		s.fail("head_dim", "is missing: %s needs it", s.family)
+	case s.dim%heads != 0:
+		s.fail("hidden_size", "is %d, no multiple of num_attention_heads, %d, and head_dim is missing", s.dim, heads)
 	default:
-		s.headDim = s.dim / s.heads
+		s.headDim = s.dim / heads
 	}
-	if c.err == nil && s.headDim%2 != 0 {
-		c.fail("head_dim", "is %d: want an even number", s.headDim)
+	if s.headDim%2 != 0 {
+		s.fail("head_dim", "is %d: want an even number", s.headDim)
 	}
 }
 
-// rope reads rope_theta and rope_scaling, or rope_parameters, which newer files have in
-// their place. A base of 10000 for files that name none is the format's own default.
-func (c *fields) rope(s *shape) {
-	if c.err != nil {
-		return
-	}
-	s.rope.base = 10000
-	if c.has("rope_theta") {
-		s.rope.base = c.positive("rope_theta")
-	}
-	for _, key := range []string{"partial_rotary_factor", "rotary_pct"} {
-		if c.has(key) && c.positive(key) != 1 {
-			c.fail(key, "is %s: only heads rotated whole can be run", c.text(key))
-		}
+// readRope reads rope_theta and rope_scaling, or rope_parameters, which newer files have in their place. A base of
+// 10000 for files that name none is the format's own default.
+func (s *shape) readRope() {
+	base := 10000.0
+	if s.has("rope_theta") {
+		base = s.positive("rope_theta")
 	}
 	key := "rope_scaling"
-	if c.has("rope_parameters") {
-		if c.has(key) {
-			c.fail(key, "and rope_parameters are both there: take one of them out")
-			return
+	if s.has("rope_parameters") {
+		if s.has(key) {
+			s.fail(key, "and rope_parameters are both there: take one of them out")
 		}
 		key = "rope_parameters"
 	}
-	if !c.has(key) || c.err != nil {
-		return
+	part := 1.0
+	in := &fields{name: s.name, within: key + "."}
+	if s.has(key) && s.err == nil && strictjson.DecodeForeign(s.values[key], &in.values) != nil {
+		s.fail(key, "is %s: want an object", s.text(key))
 	}
-	in := &fields{name: c.name, within: key + "."}
-	if strictjson.DecodeForeign(c.values[key], &in.values) != nil {
-		c.fail(key, "is %s: want an object", c.text(key))
-		return
+	for _, of := range []*fields{s.fields, in} {
+		if of.has("partial_rotary_factor") {
+			part = of.positive("partial_rotary_factor")
+			if part != 1 && !s.PartialRope || part > 1 {
+				of.fail("partial_rotary_factor", "is %s: only heads rotated whole can be run",
+					of.text("partial_rotary_factor"))
+			}
+		}
 	}
-	in.ropeScaling(s)
-	c.err = in.err
+	if s.has("rotary_pct") && s.positive("rotary_pct") != 1 {
+		s.fail("rotary_pct", "is %s: only heads rotated whole can be run", s.text("rotary_pct"))
+	}
+	if in.has("rope_theta") {
+		base = in.positive("rope_theta")
+	}
+	s.rotary = int(part * float64(s.headDim))
+	s.add("rope.freq_base", float32(base))
+	s.add("rope.dimension_count", uint32(s.rotary))
+	if s.LongRope {
+		s.add("rope.scaling.original_context_length", uint32(s.count("original_max_position_embeddings", 1<<24)))
+	}
+	if s.err == nil && in.values != nil {
+		s.ropeScaling(in, base)
+	}
+	if s.err == nil {
+		s.err = in.err
+	}
 }
 
 // ropeScaling reads the object that rope_scaling or rope_parameters is.
-func (c *fields) ropeScaling(s *shape) {
-	r := &s.rope
-	if c.has("rope_theta") {
-		r.base = c.positive("rope_theta")
-	}
+func (s *shape) ropeScaling(c *fields, base float64) {
 	kind := ""
 	for _, key := range []string{"rope_type", "type"} {
 		if !c.has(key) {
@@ -275,47 +361,49 @@ func (c *fields) ropeScaling(s *shape) {
 			kind = next
 		}
 	}
-	if c.has("partial_rotary_factor") && c.positive("partial_rotary_factor") != 1 {
-		c.fail("partial_rotary_factor", "is %s: only heads rotated whole can be run", c.text("partial_rotary_factor"))
-	}
 	allowed := []string{"rope_theta", "rope_type", "type", "partial_rotary_factor"}
-	switch kind {
-	case "default":
-	case "linear":
+	const original = "original_max_position_embeddings"
+	switch {
+	case kind == "default":
+	case kind == "linear":
 		allowed = append(allowed, "factor")
-		r.factor = c.atLeastOne("factor")
-	case "llama3":
-		allowed = append(allowed, "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
-		r.factor = c.atLeastOne("factor")
-		r.low, r.high = c.positive("low_freq_factor"), c.positive("high_freq_factor")
-		r.original = c.count("original_max_position_embeddings", 1<<24)
-		if c.err == nil && r.high <= r.low {
-			c.fail("high_freq_factor", "is %g: want more than low_freq_factor, %g", r.high, r.low)
+		s.add("rope.scaling.type", kind)
+		s.add("rope.scaling.factor", float32(c.atLeastOne("factor")))
+	case kind == "llama3":
+		allowed = append(allowed, "factor", "low_freq_factor", "high_freq_factor", original)
+		scaling := arch.Llama3{Factor: c.atLeastOne("factor"), Low: c.positive("low_freq_factor"),
+			High: c.positive("high_freq_factor"), Original: float64(c.count(original, 1<<24))}
+		if scaling.High <= scaling.Low {
+			c.fail("high_freq_factor", "is %g: want more than low_freq_factor, %g", scaling.High, scaling.Low)
 		}
-	case "yarn":
-		allowed = append(allowed, "factor", "original_max_position_embeddings", "beta_fast", "beta_slow",
-			"attention_factor", "finetuned")
-		r.factor = c.atLeastOne("factor")
-		r.original = c.count("original_max_position_embeddings", 1<<24)
-		if c.has("beta_fast") {
-			r.fast = c.positive("beta_fast")
-		}
-		if c.has("beta_slow") {
-			r.slow = c.positive("beta_slow")
+		s.addDivisors("rope_freqs.weight", scaling.Divisors(arch.NewRope(base, s.rotary).Inverse))
+	case kind == "yarn":
+		allowed = append(allowed, "factor", original, "beta_fast", "beta_slow", "attention_factor", "finetuned")
+		factor := c.atLeastOne("factor")
+		s.add("rope.scaling.type", kind)
+		s.add("rope.scaling.factor", float32(factor))
+		s.add("rope.scaling.original_context_length", uint32(c.count(original, 1<<24)))
+		for _, beta := range []string{"beta_fast", "beta_slow"} {
+			if c.has(beta) {
+				s.add("rope.scaling.yarn_"+beta, float32(c.positive(beta)))
+			}
 		}
 		// The engine runs only YaRN's own attention factor (arXiv:2309.00071, section 3.4).
-		if own := 0.1*math.Log(r.factor) + 1; c.err == nil && c.has("attention_factor") &&
+		if own := 0.1*math.Log(factor) + 1; c.err == nil && c.has("attention_factor") &&
 			math.Abs(c.positive("attention_factor")-own) > 1e-4*own {
 			c.fail("attention_factor", "is %s: only yarn's own, %.6g for this factor, can be run",
 				c.text("attention_factor"), own)
 		}
-	case "":
+	case kind == "longrope" && s.LongRope:
+		allowed = append(allowed, "short_factor", "long_factor")
+		s.addDivisors("rope_factors_short.weight", c.list("short_factor", s.rotary/2))
+		s.addDivisors("rope_factors_long.weight", c.list("long_factor", s.rotary/2))
+		before := float64(s.count(original, 1<<24))
+		s.add("rope.scaling.attn_factor", float32(arch.LongMagnitude(float64(s.context), before)))
+	case kind == "":
 		c.fail("rope_type", "is missing: it says how positions are scaled")
 	default:
 		c.fail("rope_type", "is %s: default, linear, llama3 and yarn can be converted", quote.Text(kind))
-	}
-	if kind != "default" {
-		r.kind = kind
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
 		if c.has(key) && !slices.Contains(allowed, key) { // bound: 10 names
@@ -324,57 +412,64 @@ func (c *fields) ropeScaling(s *shape) {
 	}
 }
 
-// window reads how far back a position sees. Qwen's layers from max_window_layers on slide, and
-// only if use_sliding_window says so; layer_types says it layer by layer.
-func (c *fields) window(s *shape) {
-	if c.err != nil {
+func (s *shape) addDivisors(tensor string, values []float64) {
+	d := divisors{tensor, make([]float32, len(values))}
+	for i, v := range values {
+		d.values[i] = float32(v)
+	}
+	s.divisors = append(s.divisors, d)
+}
+
+// readWindow reads how far back a position sees. Of arch.UsedWindow, layers from max_window_layers on slide, and only
+// if use_sliding_window says so; layer_types says it layer by layer.
+func (s *shape) readWindow() {
+	if s.err != nil {
 		return
 	}
 	const key = "sliding_window"
 	from, stated := 0, false // the first layer that slides
-	switch s.family {
-	case "llama":
-		if c.has(key) && c.count(key, 1<<24) < s.context {
-			c.fail(key, "is %s: the llama family has no sliding window", c.text(key))
+	switch s.Window {
+	case arch.NoWindow:
+		if s.has(key) && s.count(key, 1<<24) < s.context {
+			s.fail(key, "is %s: the %s family has no sliding window", s.text(key), s.family)
 		}
-	case "mistral":
-		if _, there := c.values[key]; !there {
-			c.fail(key, "is missing: want a number of positions, or null for none")
+	case arch.StatedWindow:
+		if _, there := s.values[key]; !there {
+			s.fail(key, "is missing: want a number of positions, or null for none")
 		}
-		stated = c.has(key)
-	default:
-		stated = c.flag("use_sliding_window") && c.has(key)
-		if stated {
-			from = c.whole("max_window_layers", 1<<10)
+		stated = s.has(key)
+	case arch.UsedWindow:
+		if stated = s.flag("use_sliding_window") && s.has(key); stated {
+			from = s.whole("max_window_layers", 1<<10)
 		}
 	}
-	if c.err != nil || !stated {
-		c.layerTypes(s, nil)
+	if s.err != nil || !stated {
+		s.layerTypes(nil)
 		return
 	}
-	s.window = c.count(key, 1<<24)
+	window := s.count(key, 1<<24)
 	slides := make([]bool, s.layers)
 	for i := range slides {
 		slides[i] = i >= from
 	}
-	c.layerTypes(s, slides)
-	switch {
-	case s.window >= s.context || !slices.Contains(slides, true): // bound: once a file
-		s.window = 0
-	case slices.Contains(slides, false): // bound: once a file
-		s.slides = slides
+	s.layerTypes(slides)
+	if window < s.context && slices.Contains(slides, true) { // bound: once a file
+		s.add("attention.sliding_window", uint32(window))
+		if slices.Contains(slides, false) { // bound: once a file
+			s.add("attention.sliding_window_pattern", slides)
+		}
 	}
 }
 
 // layerTypes compares the layer list of newer files with the older fields. The list wins.
-func (c *fields) layerTypes(s *shape, slides []bool) {
+func (s *shape) layerTypes(slides []bool) {
 	const key = "layer_types"
-	if !c.has(key) || c.err != nil {
+	if !s.has(key) || s.err != nil {
 		return
 	}
 	var kinds []string
-	if strictjson.DecodeForeign(c.values[key], &kinds) != nil || len(kinds) != s.layers {
-		c.fail(key, "is %s: want %d names, one a layer", c.text(key), s.layers)
+	if strictjson.DecodeForeign(s.values[key], &kinds) != nil || len(kinds) != s.layers {
+		s.fail(key, "is %s: want %d names, one a layer", s.text(key), s.layers)
 		return
 	}
 	for i, kind := range kinds {
@@ -385,66 +480,10 @@ func (c *fields) layerTypes(s *shape, slides []bool) {
 		case kind == "sliding_attention" && slides != nil:
 			slides[i] = true
 		case kind == "sliding_attention":
-			c.fail(key, "has sliding_attention for layer %d, but there is no sliding_window in use", i)
+			s.fail(key, "has sliding_attention for layer %d, but there is no sliding_window in use", i)
 		default:
-			c.fail(key, "has %s for layer %d: full_attention and sliding_attention can be converted",
+			s.fail(key, "has %s for layer %d: full_attention and sliding_attention can be converted",
 				quote.Text(kind), i)
 		}
 	}
-}
-
-// metadata returns the keys that llama.cpp's converter writes for the configuration.
-func (s *shape) metadata() []gguf.KV {
-	var kv []gguf.KV
-	add := func(key string, value any) { kv = append(kv, gguf.KV{Key: s.arch + "." + key, Value: value}) }
-	add("block_count", uint32(s.layers))
-	add("context_length", uint32(s.context))
-	add("embedding_length", uint32(s.dim))
-	add("feed_forward_length", uint32(s.ffn))
-	add("attention.head_count", uint32(s.heads))
-	add("attention.head_count_kv", uint32(s.kv))
-	add("attention.layer_norm_rms_epsilon", float32(s.eps))
-	if s.ownHead {
-		add("attention.key_length", uint32(s.headDim))
-		add("attention.value_length", uint32(s.headDim))
-	}
-	if s.arch == "llama" {
-		add("rope.dimension_count", uint32(s.headDim))
-	}
-	add("vocab_size", uint32(s.vocab))
-	add("rope.freq_base", float32(s.rope.base))
-	if s.window > 0 {
-		add("attention.sliding_window", uint32(s.window))
-		if s.slides != nil {
-			add("attention.sliding_window_pattern", s.slides)
-		}
-	}
-	r := s.rope
-	if r.kind == "linear" || r.kind == "yarn" {
-		add("rope.scaling.type", r.kind)
-		add("rope.scaling.factor", float32(r.factor))
-	}
-	if r.kind == "yarn" {
-		add("rope.scaling.original_context_length", uint32(r.original))
-		if r.fast > 0 {
-			add("rope.scaling.yarn_beta_fast", float32(r.fast))
-		}
-		if r.slow > 0 {
-			add("rope.scaling.yarn_beta_slow", float32(r.slow))
-		}
-	}
-	return kv
-}
-
-// divisors are the values of rope_freqs.weight; nil for other scalings than Llama 3's.
-func (r *rope) divisors(headDim int) []float32 {
-	if r.kind != "llama3" {
-		return nil
-	}
-	scaling := arch.Llama3{Factor: r.factor, Low: r.low, High: r.high, Original: float64(r.original)}
-	out := make([]float32, headDim/2)
-	for i, d := range scaling.Divisors(arch.NewRope(r.base, headDim).Inverse) {
-		out[i] = float32(d)
-	}
-	return out
 }

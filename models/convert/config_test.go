@@ -67,7 +67,7 @@ func changed(t testing.TB, family string, fields map[string]string) []byte {
 
 func metadataOf(s *shape) map[string]any {
 	all := map[string]any{}
-	for _, e := range s.metadata() {
+	for _, e := range s.kv {
 		all[e.Key] = e.Value
 	}
 	return all
@@ -106,7 +106,7 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 		{"mistral", map[string]string{"sliding_window": "null"},
 			map[string]any{"llama.attention.sliding_window": nil}, false},
 		{"qwen2", nil, map[string]any{"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.sliding_window": nil,
-			"qwen2.rope.dimension_count": nil, "qwen2.attention.key_length": nil}, false},
+			"qwen2.rope.dimension_count": u(128), "qwen2.attention.key_length": nil}, false},
 		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "28", "sliding_window": "4096"},
 			map[string]any{"qwen2.attention.sliding_window": nil}, false},
 		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096"},
@@ -125,7 +125,7 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 			map[string]any{"qwen3.rope.scaling.type": "yarn", "qwen3.rope.scaling.yarn_beta_fast": float32(32),
 				"qwen3.rope.scaling.yarn_beta_slow": float32(1)}, false},
 	} {
-		s, err := readConfig("config.json", changed(t, c.family, c.fields))
+		s, _, err := readConfig("config.json", changed(t, c.family, c.fields))
 		if err != nil {
 			t.Errorf("%s %v: %v", c.family, c.fields, err)
 			continue
@@ -136,12 +136,12 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 				t.Errorf("%s %v: %s is %v, want %v", c.family, c.fields, key, got[key], want)
 			}
 		}
-		if d := s.rope.divisors(s.headDim); (d != nil) != c.divisor {
-			t.Errorf("%s %v: divisors %v", c.family, c.fields, d)
+		if (s.divisors != nil) != c.divisor {
+			t.Errorf("%s %v: divisors %v", c.family, c.fields, s.divisors)
 		}
 	}
 	some := map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096"}
-	s, err := readConfig("config.json", changed(t, "qwen2", some))
+	s, described, err := readConfig("config.json", changed(t, "qwen2", some))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,15 +151,20 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 			t.Errorf("layer %d slides: %v", i, slides)
 		}
 	}
-	if len(pattern) != 28 || s.window != 4096 {
-		t.Errorf("%d layers have a window of %d or none", len(pattern), s.window)
+	if window := described.Layers[27].Mix.Window; len(pattern) != 28 || window != 4096 {
+		t.Errorf("%d layers have a window of %d or none", len(pattern), window)
 	}
 }
 
 // TestLlama3Divisors computes them as transformers does, from wave lengths.
 func TestLlama3Divisors(t *testing.T) {
-	r := rope{base: 500000, kind: "llama3", factor: 32, low: 1, high: 4, original: 8192}
-	got := r.divisors(64)
+	s, _, err := readConfig("config.json", changed(t, "llama", map[string]string{"rope_theta": "500000",
+		"rope_scaling": `{"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, ` +
+			`"original_max_position_embeddings": 8192, "rope_type": "llama3"}`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.divisors[0].values
 	kept, blended, divided := 0, 0, 0
 	for i, d := range got {
 		freq := 1 / math.Pow(500000, float64(2*i)/64)
@@ -293,7 +298,7 @@ var notConfigs = []string{"", "[]", "null", "{", "\xff", `{"model_type": "llama"
 // TestConfigsThatAreNotUnderstood: each is refused, and the field is named.
 func TestConfigsThatAreNotUnderstood(t *testing.T) {
 	for _, c := range notUnderstood {
-		_, err := readConfig("m/config.json", changed(t, c.family, c.fields))
+		_, _, err := readConfig("m/config.json", changed(t, c.family, c.fields))
 		if err == nil {
 			t.Errorf("%s %v is taken", c.family, c.fields)
 			continue
@@ -301,7 +306,7 @@ func TestConfigsThatAreNotUnderstood(t *testing.T) {
 		refused(t, c.family, err, "m/config.json", c.want)
 	}
 	for _, text := range notConfigs {
-		if _, err := readConfig("m/config.json", []byte(text)); err == nil {
+		if _, _, err := readConfig("m/config.json", []byte(text)); err == nil {
 			t.Errorf("%.20q is taken", text)
 		} else {
 			refused(t, text, err, "m/config.json")
@@ -315,17 +320,17 @@ func layers(kind string) string {
 
 // TestLayerTypesCount: layer_types wins over the older fields.
 func TestLayerTypesCount(t *testing.T) {
-	s, err := readConfig("c", changed(t, "qwen2",
+	_, m, err := readConfig("c", changed(t, "qwen2",
 		map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
 			"layer_types": layers("full_attention")}))
-	if err != nil || s.window != 0 {
-		t.Errorf("%+v %v", s, err)
+	if err != nil || m.Layers[27].Mix.Window != 0 {
+		t.Errorf("%+v %v", m, err)
 	}
-	s, err = readConfig("c", changed(t, "qwen2",
+	_, m, err = readConfig("c", changed(t, "qwen2",
 		map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
 			"layer_types": layers("sliding_attention")}))
-	if err != nil || s.window != 4096 || s.slides != nil {
-		t.Errorf("%+v %v", s, err)
+	if err != nil || m.Layers[0].Mix.Window != 4096 || m.Layers[27].Mix.Window != 4096 {
+		t.Errorf("%+v %v", m, err)
 	}
 }
 
@@ -344,7 +349,7 @@ func TestNeutralFieldsAreNoReasonToRefuse(t *testing.T) {
 		"pretraining_tp": "1", "torch_dtype": `"bfloat16"`, "unsloth_fixed": "true", "is_llama_config": "true",
 		"transformers.js_config": `{"kv_cache_dtype": {"q4f16": "float16"}}`, "temperature": "0.6",
 		"max_length": "4096"})
-	if _, err := readConfig("c", changed(t, "llama", fields)); err != nil {
+	if _, _, err := readConfig("c", changed(t, "llama", fields)); err != nil {
 		t.Error(err)
 	}
 }

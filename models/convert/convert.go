@@ -194,8 +194,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
 			again = append(again, t.name)
 		}
-		t.data = (&recoded{from: t.data, stored: t.typ, to: want}).readAt
-		t.typ = want
+		t.store(want)
 	}
 	if len(odd) > 0 {
 		o.note("%s: rows are no multiple of 32, stored as f16: %s", m.name, list(odd))

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"foretoken/internal/files"
+	"foretoken/models/arch"
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
@@ -316,33 +317,49 @@ func fileBytes(t testing.TB, f *gguf.File) []byte {
 	return b
 }
 
+// tensorsOf lists the tensors of the checkpoint with a config.json.
+func tensorsOf(t testing.TB, config string) (all []arch.Tensor) {
+	t.Helper()
+	_, m, err := readConfig("config.json", []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w := range m.Tensors() {
+		if w.Kind != arch.Header {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
 // small makes a model of one layer whose heads, rows and alignment hit the corners.
 func small(t testing.TB, dtype safetensors.Dtype) []files.Source {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 4))
-	s := &shape{arch: "llama", dim: 96, layers: 2, ffn: 160, heads: 6, kv: 3, headDim: 10, vocab: 37}
+	config := `{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+		"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 160, "num_attention_heads": 6,
+		"num_key_value_heads": 3, "head_dim": 24, "vocab_size": 37,
+		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`
 	var all []safetensors.Tensor
-	for _, w := range s.weights() {
-		n := uint64(1)
-		for _, d := range w.shape {
+	for _, w := range tensorsOf(t, config) {
+		n, shape := 1, []uint64{}
+		for _, d := range w.Shape {
 			n *= d
+			shape = append(shape, uint64(d))
 		}
 		x := make([]float32, n)
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
 		}
 		all = append(all,
-			safetensors.Tensor{Name: w.from, Dtype: dtype, Shape: w.shape, Data: converttest.Encode(dtype, x)})
+			safetensors.Tensor{Name: w.HF, Dtype: dtype, Shape: shape, Data: converttest.Encode(dtype, x)})
 	}
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, nil, all...); err != nil {
 		t.Fatal(err)
 	}
 	return []files.Source{files.FromBytes("m/model.safetensors", b.Bytes()),
-		files.FromBytes("m/config.json", []byte(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
-		"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 160, "num_attention_heads": 6,
-		"num_key_value_heads": 3, "head_dim": 10, "vocab_size": 37,
-		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`)),
+		files.FromBytes("m/config.json", []byte(config)),
 		files.FromBytes("m/tokenizer.json", []byte(tinyTokenizer))}
 }
 
@@ -428,25 +445,24 @@ func (e *endless) ReadAt(p []byte, off int64) (int, error) {
 // TestMemoryIsBounded reads a checkpoint of 5 GB in places, and asks for much of it at once.
 func TestMemoryIsBounded(t *testing.T) {
 	small := small(t, safetensors.F16)
-	s := &shape{arch: "llama", dim: 8192, layers: 3, ffn: 32768, heads: 64, kv: 8, headDim: 128, vocab: 32000}
+	text := `{"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 3, "intermediate_size": 32768,
+		"num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 64,
+		"rms_norm_eps": 1e-5, "hidden_act": "silu"}`
 	var b strings.Builder
-	at := uint64(0)
-	for _, w := range s.weights() {
-		n := uint64(2)
-		for _, d := range w.shape {
+	at := 0
+	for _, w := range tensorsOf(t, text) {
+		n := 2
+		for _, d := range w.Shape {
 			n *= d
 		}
 		fmt.Fprintf(&b, `%s"%s":{"dtype":"F16","shape":%s,"data_offsets":[%d,%d]}`, map[bool]string{true: "{",
-			false: ","}[at == 0], w.from, strings.ReplaceAll(fmt.Sprint(w.shape), " ", ","), at, at+n)
+			false: ","}[at == 0], w.HF, strings.ReplaceAll(fmt.Sprint(w.Shape), " ", ","), at, at+n)
 		at += n
 	}
 	b.WriteByte('}')
 	head := append([]byte{byte(b.Len()), byte(b.Len() >> 8), 0, 0, 0, 0, 0, 0}, b.String()...)
 	weights := &endless{"m/model.safetensors", head, int64(len(head)) + int64(at)}
-	config := files.FromBytes("m/config.json", []byte(
-		`{"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 3, "intermediate_size": 32768,
-		"num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 64,
-		"rms_norm_eps": 1e-5, "hidden_act": "silu"}`))
+	config := files.FromBytes("m/config.json", []byte(text))
 	if weights.size < 5e9 {
 		t.Fatalf("the checkpoint is of %d bytes only", weights.size)
 	}

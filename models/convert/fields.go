@@ -111,6 +111,19 @@ func (c *fields) atLeastOne(key string) float64 {
 	return x
 }
 
+// list reads n numbers above 0 that 32 bits hold.
+func (c *fields) list(key string, n int) []float64 {
+	var all []float64
+	fits := c.err == nil && strictjson.DecodeForeign(c.values[key], &all) == nil && len(all) == n
+	for _, x := range all {
+		fits = fits && float32(x) > 0 && float32(x) <= math.MaxFloat32
+	}
+	if !fits {
+		c.fail(key, "is %s: want %d numbers above 0", c.text(key), n)
+	}
+	return all
+}
+
 // flag reads a boolean; a missing one is false, the format's default for every flag here.
 func (c *fields) flag(key string) bool {
 	var b bool

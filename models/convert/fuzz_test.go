@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"foretoken/internal/files"
+	"foretoken/models/arch"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -55,29 +56,27 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var s *shape
+		var m *arch.Model
 		var err error
-		fuzztest.Bound(t, len(raw), func() { s, err = readConfig("config.json", raw) })
+		fuzztest.Bound(t, len(raw), func() { s, m, err = readConfig("config.json", raw) })
 		if err != nil {
-			fuzztest.Refusal(t, err, "convert: ")
 			refused(t, "fuzz", err, "config.json")
 			return
 		}
-		if s.dim < 1 || s.layers < 1 || s.heads < 1 || s.kv < 1 || s.heads%s.kv != 0 || s.headDim < 2 ||
-			s.headDim%2 != 0 || s.vocab < 1 || s.context < 1 || !(s.eps > 0 &&
-			s.eps < 1) || s.rope.base <= 0 {
-			t.Errorf("%+v", s)
-		}
-		if s.slides != nil && (len(s.slides) != s.layers || s.window < 1) {
-			t.Errorf("%d layers slide over %d", len(s.slides), s.window)
-		}
-		last := float32(1) // divisors never decrease and never exceed the factor
-		for i, d := range s.rope.divisors(s.headDim) {
-			if !(d >= last*(1-1e-5)) || d > float32(s.rope.factor)*(1+1e-5) {
-				t.Errorf("divisor %d is %g after %g, of a factor of %g", i, d, last, s.rope.factor)
+		for _, l := range m.Layers {
+			a := l.Mix
+			if a.Query%a.KV != 0 || a.Dim < 2 || a.Window < 0 || a.Window >= m.Context || !(m.Eps > 0 && m.Eps < 1) {
+				t.Fatalf("%+v %+v", m, a)
 			}
-			last = d
 		}
-		written := s.metadata()
+		for _, d := range s.divisors {
+			for i, x := range d.values { // those of Llama 3 never decrease
+				if !(x > 0) || d.tensor == "rope_freqs.weight" && i > 0 && x < d.values[i-1]*(1-1e-5) {
+					t.Errorf("%s: divisor %d is %g after %g", d.tensor, i, x, d.values[max(i-1, 0)])
+				}
+			}
+		}
+		written := s.kv
 		b, err := gguf.Bytes(written, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -87,14 +86,14 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%d fields are read as %v, %v", len(written), file, err)
 		}
 		names := map[string]bool{}
-		all := s.weights()
+		all := slices.Collect(m.Tensors())
 		for _, w := range all {
-			names[w.name], names[w.from] = true, true
-			if slices.Contains(w.shape, 0) || w.heads > 0 && w.shape[0]%uint64(2*w.heads) != 0 {
+			names[w.GGUF] = true
+			if slices.Contains(w.Shape, 0) || w.Heads > 0 && w.Shape[0]%(2*w.Heads) != 0 {
 				t.Errorf("%+v", w)
 			}
 		}
-		if len(names) != 2*len(all) || names["output.weight"] == s.tied {
+		if len(names) != len(all) || names["output.weight"] == s.tied {
 			t.Errorf("%d names of %d tensors, tied: %v", len(names), len(all), s.tied)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"foretoken/internal/files"
-	"foretoken/models/eagle3"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
@@ -19,7 +18,7 @@ var readers = []struct {
 	name string
 	read func(name string, data []byte) error
 }{
-	{"config.json", func(name string, data []byte) error { _, err := readConfig(name, data); return err }},
+	{"config.json", func(name string, data []byte) error { _, _, err := readConfig(name, data); return err }},
 	{"tokenizer.json", func(name string, data []byte) error {
 		kv, err := tokenizer.MetadataFromJSON(name, data, nil)
 		if err == nil {
@@ -46,7 +45,7 @@ var readers = []struct {
 		return err
 	}},
 	{"eagle3.json", func(name string, data []byte) error {
-		_, err := eagle3.ReadConfig(files.FromBytes(name, data))
+		_, err := readHead(name, data)
 		return err
 	}},
 	{"calibration.json", func(name string, data []byte) error {

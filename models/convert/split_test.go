@@ -167,7 +167,7 @@ func refused(t testing.TB, name string, err error, want ...string) {
 	t.Helper()
 	text := err.Error()
 	package_, _, _ := strings.Cut(text, ":")
-	if !slices.Contains([]string{"convert", "gguf", "safetensors", "tokenizer"}, package_) ||
+	if !slices.Contains([]string{"convert", "arch", "gguf", "safetensors", "tokenizer"}, package_) ||
 		strings.Contains(text, "\n") {
 		t.Errorf("%s: %q is not one line that begins with its package", name, text)
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"foretoken/internal/files"
-	"foretoken/models/eagle3"
+	"foretoken/models/arch"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
@@ -126,7 +127,11 @@ func TestHeadBelongsToTheTarget(t *testing.T) {
 	if n := weights.Size() + config.Size(); n > 4_500_000 {
 		t.Errorf("the head takes %d bytes, want at most 4.5 MB", n)
 	}
-	w, err := eagle3.Open(weights, config)
+	f, err := convert.Head(weights, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := arch.ReadHead(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,12 +140,12 @@ func TestHeadBelongsToTheTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := w.Config; c.Hidden != int(dim) || c.TargetHidden != int(dim) || c.Vocab != vocabulary {
+	if c := head; c.Dim != int(dim) || c.Features.Dim != int(dim) || c.Vocab != vocabulary {
 		t.Errorf("the head is for features of %d and %d tokens: %+v", dim, vocabulary, c)
 	}
 	var n uint64
-	for _, tensor := range w.File.Tensors {
-		if tensor.Name != eagle3.DraftToTarget && tensor.Name != eagle3.TargetToDraft { // tables of ids
+	for _, tensor := range f.Tensors {
+		if tensor.Type != gguf.I64 { // the table of ids
 			n += tensor.Elements()
 		}
 	}

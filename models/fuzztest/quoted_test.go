@@ -25,7 +25,7 @@ var foreign = []string{"key", "Key", "Name", "names", "text", "Text", "texts", "
 	"Adapter"}
 
 // named are packages in which a variable called name holds that of a tensor.
-var named = []string{"models/gguf", "models/safetensors", "models/arch", "models/llama", "models/eagle3"}
+var named = []string{"models/gguf", "models/safetensors", "models/arch", "models/llama"}
 
 // known are expressions of such a name that hold a text of this program's own, or one that the user gave.
 var known = map[string][]string{
@@ -42,7 +42,6 @@ var known = map[string][]string{
 	"models/chat/jinja/expr.go":    {"p.peek().text"}, // * or **
 	"models/chat/jinja/parse.go":   {"t.text"},        // one of the tags of the switch around it
 	"models/convert/checkpoint.go": {"key"},           // of the constants beside it
-	"models/eagle3/eagle3.go":      {"c.Name"},        // the file
 	"models/tokenizer/load.go":     {"key"},
 	"models/tokenizer/spm.go":      {"text"}, // <0x0A> and its like
 	"models/tokenizer/unigram.go":  {"text"},

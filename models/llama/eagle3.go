@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"foretoken/models/arch"
-	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -46,8 +46,8 @@ func (e *EAGLE3) Work() (dispatches int, bytes int64) {
 // LoadEAGLE3 loads a head onto its target's device and makes the target store the features that the head reads;
 // this empties the target's sequence. The head shares the target's embedding unless its file has one. Close it
 // before the target. Options.Context and Options.Vocab default to the target's.
-func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*EAGLE3, error) {
-	net, taps, err := newEagleNet(dev, target, w, o)
+func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, f *gguf.File, o Options) (*EAGLE3, error) {
+	net, taps, err := newEagleNet(dev, target, f, o)
 	if err != nil {
 		return nil, err
 	}
@@ -74,24 +74,26 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 }
 
 // newEagleNet returns a head without buffers and the layers of the target that it reads.
-func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*eagleNet, []int, error) {
-	t, file := target.cfg, w.File.Name()
-	taps, err := w.TapsOf(len(t.Layers))
+func newEagleNet(dev webgpu.Device, target *Target, f *gguf.File, o Options) (*eagleNet, []int, error) {
+	c, err := arch.ReadHead(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, file := target.cfg, f.Name()
+	taps, err := c.Features.TapsOf(file, len(t.Layers))
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case dev != target.dev:
 		return nil, nil, fmt.Errorf("llama: %s: a head runs on its target's device", file)
-	case w.TargetHidden != t.Dim:
+	case c.Features.Dim != t.Dim:
 		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", file,
-			w.TargetHidden, target.file, t.Dim)
-	case w.Vocab != t.Vocab:
+			c.Features.Dim, target.file, t.Dim)
+	case c.Vocab != t.Vocab:
 		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", file,
-			w.Vocab, target.file, t.Vocab)
+			c.Vocab, target.file, t.Vocab)
 	}
-	c := &arch.Model{Name: file, Architecture: "eagle3", Dim: w.Hidden, Context: target.opts.Context, Vocab: t.Vocab,
-		Eps: w.Eps, Layers: []arch.Layer{{FFN: &arch.Gated{Width: w.FFN}, Mix: &arch.Attention{Query: w.Heads, KV: w.KV,
-			Dim: w.HeadDim, Rotary: w.HeadDim, HalfSplit: true, Rope: w.Rope}}}}
+	c.Context = target.opts.Context // a head drafts as far as its target goes
 	if o.Context == 0 {
 		o.Context = target.opts.Context
 	}
@@ -102,10 +104,10 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 	if err := o.complete(c, file); err != nil {
 		return nil, nil, err
 	}
-	o.TopK = min(o.TopK, w.DraftVocab)
+	o.TopK = min(o.TopK, len(c.Features.Targets))
 	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: headsOf(c.Layers[0].Mix, o.KV),
 		norms: map[int]webgpu.Program{}}
-	return &eagleNet{Model: m, target: target, weights: w}, taps, nil
+	return &eagleNet{Model: m, target: target, source: f}, taps, nil
 }
 
 // Reset empties the sequence.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/eagle3"
+	"foretoken/models/convert"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -27,7 +27,7 @@ func TestEAGLE3Refusals(t *testing.T) {
 			j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,1,2]}`
 		}, "a target takes one head"},
 	} {
-		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.F32, false, c.change))
+		w, err := convert.Head(randomHead(t, target.cfg, safetensors.F32, false, c.change))
 		if err == nil {
 			_, err = LoadEAGLE3(background, target.dev, target, w, Options{})
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/models/arch"
-	"foretoken/models/eagle3"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
@@ -45,23 +46,26 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 		fields = append(fields, fmt.Sprintf("%q:%v", k, v))
 	}
 	config = files.FromBytes("config.json", []byte("{"+strings.Join(fields, ",")+"}"))
-	parsed, err := eagle3.ReadConfig(config)
-	if err != nil {
-		t.Fatal(err)
+	number := func(name string) int { return j[name].(int) }
+	vocab, draftVocab := number("vocab_size"), number("draft_vocab_size")
+	head := arch.Model{Dim: number("hidden_size"), Vocab: vocab, Features: &arch.Features{
+		Dim: number("target_hidden_size"), Targets: make([]int32, draftVocab), Embedding: embedding},
+		Layers: []arch.Layer{{Mix: &arch.Attention{Query: number("num_attention_heads"),
+			KV: number("num_key_value_heads"), Dim: number("head_dim")},
+			FFN: &arch.Gated{Width: number("intermediate_size")}}}}
+	shapes := map[string][]uint64{}
+	for want := range head.Tensors() {
+		if want.Kind != arch.Header {
+			shapes[want.HF] = nil
+			for _, n := range want.Shape {
+				shapes[want.HF] = append(shapes[want.HF], uint64(n))
+			}
+		}
 	}
 	var tensors []safetensors.Tensor
 	rng := rand.New(rand.NewPCG(3, uint64(hidden)))
-	shapes := parsed.Shapes()
-	names := make([]string, 0, len(shapes))
-	for name := range shapes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
 		shape := shapes[name]
-		if name == eagle3.Embedding && !embedding {
-			continue
-		}
 		n, scale, mean := uint64(1), 1.0, 0.0
 		for _, d := range shape {
 			n *= d
@@ -69,9 +73,9 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 		switch {
 		case len(shape) == 1:
 			scale, mean = 0.1, 1
-		case name == eagle3.LMHead:
+		case name == "lm_head.weight":
 			scale = 3 / math.Sqrt(float64(shape[1]))
-		case name != eagle3.Embedding:
+		case name != "embed_tokens.weight":
 			scale = 1 / math.Sqrt(float64(shape[1]))
 		}
 		var data []byte
@@ -89,18 +93,18 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
 	}
 	var d2t []byte
-	t2d := make([]byte, parsed.Vocab)
-	for i := range parsed.DraftVocab {
+	t2d := make([]byte, vocab)
+	for i := range draftVocab {
 		id := 2 * i
-		if id >= parsed.Vocab { // the additional ids
-			id = 2*(i-parsed.Vocab/2) + 1
+		if id >= vocab { // the additional ids
+			id = 2*(i-vocab/2) + 1
 		}
 		t2d[id] = 1
 		d2t = binary.LittleEndian.AppendUint64(d2t, uint64(id-i))
 	}
 	tensors = append(tensors, safetensors.Tensor{Name: "d2t", Dtype: safetensors.I64,
-		Shape: []uint64{uint64(parsed.DraftVocab)}, Data: d2t},
-		safetensors.Tensor{Name: "t2d", Dtype: safetensors.Bool, Shape: []uint64{uint64(parsed.Vocab)}, Data: t2d})
+		Shape: []uint64{uint64(draftVocab)}, Data: d2t},
+		safetensors.Tensor{Name: "t2d", Dtype: safetensors.Bool, Shape: []uint64{uint64(vocab)}, Data: t2d})
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, nil, tensors...); err != nil {
 		t.Fatal(err)
@@ -110,20 +114,20 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 
 // headed loads a small target and a random head for it.
 func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding bool, o Options) (*Target, *EAGLE3,
-	*eagle3.Weights) {
+	*gguf.File) {
 	t.Helper()
 	target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"), Options{Context: 96, TopK: 4, MaxRows: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(target.Close)
-	w, err := eagle3.Open(randomHead(t, target.cfg, dtype, embedding, nil))
+	file, err := convert.Head(randomHead(t, target.cfg, dtype, embedding, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var done, total int64
 	o.Progress = func(d, t int64) { done, total = d, t }
-	head, err := LoadEAGLE3(background, dev, target, w, o)
+	head, err := LoadEAGLE3(background, dev, target, file, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +135,7 @@ func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding 
 	if done != total || total == 0 {
 		t.Errorf("loading reported %d of %d bytes", done, total)
 	}
-	return target, head, w
+	return target, head, file
 }
 
 // device reads a view back.
@@ -161,32 +165,29 @@ func features(t *testing.T, target *Target) [][]float64 {
 
 // refHead is a head on the host in float64.
 type refHead struct {
-	*eagle3.Weights
+	*arch.Model
+	*arch.Attention
 	w     map[string][]float64
 	embed func(id int32) []float64
 }
 
-func newRefHead(t *testing.T, target *gguf.File, w *eagle3.Weights) *refHead {
+func newRefHead(t *testing.T, target, file *gguf.File) *refHead {
 	t.Helper()
-	h := &refHead{Weights: w, w: map[string][]float64{}}
-	for name := range w.Shapes() {
-		if !w.File.Has(name) {
-			continue
-		}
-		info, _ := w.File.Tensor(name)
-		x := make([]float32, info.Elements())
-		if err := w.File.Floats(info, x, 0); err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range x {
-			h.w[name] = append(h.w[name], float64(v))
+	m, err := arch.ReadHead(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &refHead{Model: m, Attention: m.Layers[0].Mix, w: map[string][]float64{}}
+	for want := range m.Tensors() {
+		if want.Kind != arch.Header {
+			h.w[want.GGUF] = hostMatrix(t, file, want.GGUF)
 		}
 	}
-	h.embed = func(id int32) []float64 { return h.w[eagle3.Embedding][int(id)*w.Hidden:][:w.Hidden] }
-	if !w.Embedding {
-		table := hostMatrix(t, target, "token_embd.weight")
-		h.embed = func(id int32) []float64 { return table[int(id)*w.Hidden:][:w.Hidden] }
+	table := h.w["token_embd.weight"]
+	if table == nil {
+		table = hostMatrix(t, target, "token_embd.weight")
 	}
+	h.embed = func(id int32) []float64 { return table[int(id)*m.Dim:][:m.Dim] }
 	return h
 }
 
@@ -243,59 +244,61 @@ func plus(x, y []float64) []float64 {
 // logProbs runs tokens[1:] through the head and returns ln q of each target id after the last. A token uses the
 // target's feature for the token before it if there is one, otherwise the head's own output.
 func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float64 {
+	layer := func(name string) []float64 { return h.w["blk.0."+name+".weight"] }
+	dim := h.Attention.Dim
 	var keys, values [][]float64
 	var x []float64
 	for p, token := range tokens[1:] {
 		if p < len(features) {
-			x = product(h.w[eagle3.FC], features[p])
+			x = product(h.w["fc.weight"], features[p])
 		}
-		in := append(normed(h.embed(token), h.w[eagle3.EmbeddingNorm], h.Eps),
-			normed(x, h.w[eagle3.FeatureNorm], h.Eps)...)
+		in := append(normed(h.embed(token), layer("attn_norm"), h.Eps),
+			normed(x, layer("attn_norm_2"), h.Eps)...)
 		turn := func(v []float64) []float64 {
-			for at := 0; at < len(v); at += h.HeadDim {
+			for at := 0; at < len(v); at += dim {
 				for i, f := range h.Rope.Inverse {
 					s, c := math.Sincos(float64(p) * f)
-					a, b := v[at+i], v[at+i+h.HeadDim/2]
-					v[at+i], v[at+i+h.HeadDim/2] = a*c-b*s, b*c+a*s
+					a, b := v[at+i], v[at+i+dim/2]
+					v[at+i], v[at+i+dim/2] = a*c-b*s, b*c+a*s
 				}
 			}
 			return v
 		}
-		q := turn(product(h.w[eagle3.Query], in))
-		keys, values = append(keys, turn(product(h.w[eagle3.Key], in))), append(values, product(h.w[eagle3.Value], in))
+		q := turn(product(layer("attn_q"), in))
+		keys, values = append(keys, turn(product(layer("attn_k"), in))), append(values, product(layer("attn_v"), in))
 		att := make([]float64, len(q))
-		for head := range h.Heads {
-			kv := head / (h.Heads / h.KV) * h.HeadDim
+		for head := range h.Query {
+			kv := head / (h.Query / h.KV) * dim
 			weights, sum := make([]float64, len(keys)), 0.0
 			for i := range keys {
-				for d := range h.HeadDim {
-					weights[i] += q[head*h.HeadDim+d] * keys[i][kv+d]
+				for d := range dim {
+					weights[i] += q[head*dim+d] * keys[i][kv+d]
 				}
-				weights[i] = math.Exp(weights[i] / math.Sqrt(float64(h.HeadDim)))
+				weights[i] = math.Exp(weights[i] / math.Sqrt(float64(dim)))
 				sum += weights[i]
 			}
 			for i := range keys {
-				for d := range h.HeadDim {
-					att[head*h.HeadDim+d] += weights[i] / sum * values[i][kv+d]
+				for d := range dim {
+					att[head*dim+d] += weights[i] / sum * values[i][kv+d]
 				}
 			}
 		}
-		x = plus(x, product(h.w[eagle3.Out], att))
-		in = normed(x, h.w[eagle3.FFNNorm], h.Eps)
-		gate, up := product(h.w[eagle3.Gate], in), product(h.w[eagle3.Up], in)
+		x = plus(x, product(layer("attn_output"), att))
+		in = normed(x, layer("ffn_norm"), h.Eps)
+		gate, up := product(layer("ffn_gate"), in), product(layer("ffn_up"), in)
 		for i, g := range gate {
 			up[i] *= g / (1 + math.Exp(-g))
 		}
-		x = plus(x, product(h.w[eagle3.Down], up))
+		x = plus(x, product(layer("ffn_down"), up))
 	}
-	logits := product(h.w[eagle3.LMHead], normed(x, h.w[eagle3.OutNorm], h.Eps))
+	logits := product(h.w["output.weight"], normed(x, h.w["output_norm.weight"], h.Eps))
 	sum := 0.0
 	for _, z := range logits {
 		sum += math.Exp(z)
 	}
 	out := map[int32]float64{}
 	for i, z := range logits {
-		out[h.Targets[i]] = z - math.Log(sum)
+		out[h.Features.Targets[i]] = z - math.Log(sum)
 	}
 	return out
 }

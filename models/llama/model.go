@@ -162,46 +162,44 @@ func (o *Options) complete(c *arch.Model, file string) error {
 
 // loadBuffers makes the model's buffers and uploads the weights. On a ledger it only counts bytes.
 func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
-	l := &loader{loading: loading{ctx: ctx, model: m}, file: f, used: map[string]bool{}}
-	kinds := map[string]uint64{}
-	for i := range f.Tensors {
-		t := &f.Tensors[i]
-		l.total += t.Size
-		m.params += int64(t.Elements())
-		kinds[t.Type.String()] += t.Elements()
-	}
-	m.quant = dominantType(kinds)
-	if err := m.loadWeights(l); err != nil {
+	if err := m.loadWeights(ctx, f, m.place); err != nil {
 		return err
-	}
-	m.weightBytes = m.bytes
-	for i := range f.Tensors {
-		if name := f.Tensors[i].Name; !l.used[name] {
-			return fmt.Errorf("llama: %s: tensor %s is unknown in a %s model; ignoring it would change the output",
-				f.Name(), quote.Name(name), m.cfg.Architecture)
-		}
 	}
 	return m.allocate()
 }
 
-// loadWeights loads the tensors that the model's description lists; those of one kind and layer become one matrix or
-// vector.
-func (m *Model) loadWeights(l *loader) error {
+// loadWeights loads the tensors that the model's description lists to where place says; those of one kind, layer and
+// range of columns become one matrix or vector.
+func (m *Model) loadWeights(ctx context.Context, f *gguf.File,
+	place func(arch.Tensor) (**matrix, *kernels.View)) error {
+	l := &loader{loading: loading{ctx: ctx, model: m}, file: f, used: map[string]bool{}}
+	kinds := map[string]uint64{}
+	for i := range f.Tensors {
+		if t := &f.Tensors[i]; t.Type != gguf.I64 {
+			l.total += t.Size
+			m.params += int64(t.Elements())
+			kinds[t.Type.String()] += t.Elements()
+		}
+	}
+	m.quant = dominantType(kinds)
 	m.layers = make([]decoderLayer, len(m.cfg.Layers))
 	all := slices.Collect(m.cfg.Tensors())
 	for n := 0; len(all) > 0; all = all[n:] {
 		first := all[0]
-		for n = 1; n < len(all) && all[n].Kind == first.Kind && all[n].Layer == first.Layer; {
+		for n = 1; n < len(all) && all[n].Kind == first.Kind && all[n].Layer == first.Layer &&
+			all[n].From == first.From; {
 			n++
 		}
 		var err error
-		switch matrix, vector := m.place(first); {
+		switch matrix, vector := place(first); {
 		case matrix != nil:
 			*matrix, err = l.matrix(all[:n])
 		case vector != nil:
 			*vector, err = l.vectors(all[:n])
 		default:
-			l.used[first.GGUF] = true // read with the description
+			for _, t := range all[:n] {
+				l.used[t.GGUF] = true // read with the description
+			}
 		}
 		if err != nil {
 			return err
@@ -209,6 +207,13 @@ func (m *Model) loadWeights(l *loader) error {
 	}
 	if m.cfg.Tied {
 		m.output = m.embed
+	}
+	m.weightBytes = m.bytes
+	for i := range f.Tensors {
+		if name := f.Tensors[i].Name; !l.used[name] {
+			return fmt.Errorf("llama: %s: tensor %s is unknown in a %s model; ignoring it would change the output",
+				f.Name(), quote.Name(name), m.cfg.Architecture)
+		}
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"foretoken/models/arch"
-	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -68,12 +67,12 @@ func PlanDraft(f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {
 
 // PlanEAGLE3 returns what LoadEAGLE3 would allocate for a target loaded from f with the options of: the head's
 // memory, and the features that the target stores for it, which Model.Info counts as the target's.
-func PlanEAGLE3(f *gguf.File, of Options, w *eagle3.Weights, o Options,
+func PlanEAGLE3(f *gguf.File, of Options, h *gguf.File, o Options,
 	limits webgpu.Limits) (head Memory, features int64, err error) {
 	of.trees = true
 	_, err = planOnLedger(f, of, limits, func(m *Model) error {
 		target, before := newTarget(m), m.bytes
-		net, layers, err := newEagleNet(m.dev, target, w, o)
+		net, layers, err := newEagleNet(m.dev, target, h, o)
 		if err != nil {
 			return err
 		}

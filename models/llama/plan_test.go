@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/eagle3"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
@@ -311,7 +311,7 @@ func TestPlanOfAHeadIsExact(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.BF16, own, nil))
+		w, err := convert.Head(randomHead(t, target.cfg, safetensors.BF16, own, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"foretoken/models/eagle3"
+	"foretoken/models/convert"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -64,7 +64,7 @@ func TestKeptPrefix(t *testing.T) {
 		if err := draft.SetHead(testHead(draft.cfg.Dim, 1)); err != nil {
 			t.Fatal(err)
 		}
-		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.F16, false, nil))
+		w, err := convert.Head(randomHead(t, target.cfg, safetensors.F16, false, nil))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,7 +51,7 @@ type loader struct {
 
 // matrix loads tensors of the same number of columns as one matrix.
 func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
-	m, cols := &matrix{}, tensors[0].Shape[1]
+	m, cols, from := &matrix{}, tensors[0].Cols, tensors[0].From
 	for i := 0; i < len(tensors); {
 		first, err := l.tensor(tensors[i])
 		if err != nil {
@@ -78,7 +78,7 @@ func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
 			group = append(group, next)
 			total += tensors[i].Shape[0]
 		}
-		w, err := l.weight(format, total, cols, group)
+		w, err := l.weight(format, total, cols, from, group)
 		if err != nil {
 			return nil, err
 		}
@@ -106,15 +106,17 @@ func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
 	return t, nil
 }
 
-// weight uploads tensors of one format, stacked, and splits them by rows if they exceed a binding.
-func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
+// weight uploads cols columns, from a first one on, of tensors of one format, stacked, and splits them by rows if they
+// exceed a binding.
+func (l *loader) weight(format kernels.Format, rows, cols, from int,
+	tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
 	w, err := l.model.newWeight(tensors[0].Name, format, rows, cols)
 	if err != nil {
 		return nil, err
 	}
 	at := 0
 	for _, t := range tensors {
-		if err := l.upload(w, t, at); err != nil {
+		if err := l.upload(w, t, at, from); err != nil {
 			return nil, err
 		}
 		at += int(t.Dims[1])
@@ -168,8 +170,8 @@ func (m *Model) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32)
 	return nil
 }
 
-// upload streams a tensor's rows into a weight from row at on.
-func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
+// upload streams a tensor's rows, from column from on, into a weight from row at on.
+func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) error {
 	if l.model.planning() {
 		return nil
 	}
@@ -188,11 +190,18 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 		if err := checkFinite(l.file.Name(), t, l.raw, row*int(t.Dims[0])); err != nil {
 			return err
 		}
-		l.quants, l.scales = repack(t.Type, l.raw, l.quants[:0], l.scales[:0])
+		kept := l.raw
+		if all := int(t.Dims[0]); w.Cols < all {
+			kept = l.raw[:0]
+			for i := range n {
+				kept = append(kept, l.raw[i*stored+stored*from/all:][:stored*w.Cols/all]...)
+			}
+		}
+		l.quants, l.scales = repack(t.Type, kept, l.quants[:0], l.scales[:0])
 		if err := l.model.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
 			return err
 		}
-		l.advance(int64(len(l.raw)))
+		l.advance(int64(len(kept)))
 	}
 	return nil
 }

@@ -1,0 +1,39 @@
+package arch
+
+// Checkpoint says how a family's config.json, as Hugging Face's libraries save it, becomes the metadata of a GGUF file.
+// Its tensors are those of Tensors.
+type Checkpoint struct {
+	Class        string            // the name in config.json's architectures
+	Architecture string            // general.architecture
+	Defaults     map[string]string // JSON values of fields that config.json may lack
+	Numbers      map[string]string // the metadata fields that further fields become
+	Ignored      []string          // fields that the architecture implies, whatever other families make of them
+	Window       WindowRule
+	StatesKV     bool // num_key_value_heads is stated; otherwise num_attention_heads is its default
+	StatesHead   bool // head_dim is stated; otherwise hidden_size / num_attention_heads is its default
+	PartialRope  bool // partial_rotary_factor may be below 1
+	LongRope     bool // contexts beyond original_max_position_embeddings have divisors of their own
+}
+
+// WindowRule says how config.json states a sliding window.
+type WindowRule int
+
+const (
+	NoWindow     WindowRule = iota // a sliding_window within the context is refused
+	StatedWindow                   // sliding_window is there, null for none
+	UsedWindow                     // sliding_window counts if use_sliding_window is true, from max_window_layers on
+)
+
+// Checkpoints are the families that can be converted, by model_type.
+var Checkpoints = map[string]Checkpoint{
+	"llama":   {Class: "LlamaForCausalLM", Architecture: "llama"},
+	"mistral": {Class: "MistralForCausalLM", Architecture: "llama", StatesKV: true, Window: StatedWindow},
+	"qwen2":   {Class: "Qwen2ForCausalLM", Architecture: "qwen2", StatesKV: true, Window: UsedWindow},
+	"qwen3": {Class: "Qwen3ForCausalLM", Architecture: "qwen3", StatesKV: true, StatesHead: true,
+		Window: UsedWindow},
+}
+
+// HeadCheckpoint is that of EAGLE-3 heads, as the authors and SGLang's trainers publish them.
+var HeadCheckpoint = Checkpoint{Class: "LlamaForCausalLMEagle3", Architecture: "eagle3",
+	Ignored:  []string{"draft_vocab_size", "target_hidden_size"},
+	Defaults: map[string]string{"hidden_act": `"silu"`, "num_hidden_layers": "1", "max_position_embeddings": "2048"}}
