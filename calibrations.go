@@ -12,7 +12,7 @@ import (
 // Calibrations holds data fitted to a pair of models.
 type Calibrations struct {
 	Hetero []*adapt.HeteroCalibration // one for each shape of draft tree
-	C2T    *spec.C2TClassifier
+	C2T    *adapt.C2TClassifier
 	Head   *llama.Head // the draft's acceptance head
 }
 
@@ -22,18 +22,18 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 	all, err := pair.SplitCalibrations(file, data)
 	for _, one := range all {
 		switch one.Kind {
-		case spec.KindHetero:
+		case adapt.KindHetero:
 			var h *adapt.HeteroCalibration
 			if h, err = adapt.ParseHetero(one.File, one.Data); err == nil {
 				c.Hetero = append(c.Hetero, h)
 			}
-		case spec.KindC2T:
-			c.C2T, err = spec.ParseC2T(one.File, one.Data)
+		case adapt.KindC2T:
+			c.C2T, err = adapt.ParseC2T(one.File, one.Data)
 		case llama.KindAcceptance:
 			c.Head, err = llama.ParseHead(one.File, one.Data)
 		default:
 			err = fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", one.File, one.Kind,
-				spec.KindHetero, spec.KindC2T, llama.KindAcceptance, pair.KindSet)
+				adapt.KindHetero, adapt.KindC2T, llama.KindAcceptance, pair.KindSet)
 		}
 		if err != nil {
 			return err

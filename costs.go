@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"foretoken/internal/costmodel"
+	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 )
@@ -35,19 +36,8 @@ func (s *Session) passes(c method.Config) (costmodel.Passes, error) {
 	if err != nil {
 		return costmodel.Passes{}, err
 	}
-	p := costmodel.Passes{Target: s.target, Rows: min(c.Budget().Nodes, s.MaxNodes()), Width: c.TopK}
-	for i, d := range drafts {
-		if d != nil {
-			p.Drafts[i] = d
-		}
-	}
-	p.Prepare = func() error {
-		if err := s.target.Prepare(p.Rows); err != nil {
-			return err
-		}
-		return drafts.record(c, c.Programs(0))
-	}
-	return p, nil
+	return costmodel.Passes{Target: s.target, Drafts: drafts, Rows: min(c.Budget().Nodes, s.MaxNodes()), Width: c.TopK,
+		Programs: func(lim spec.Limits) spec.Programs { return c.Programs(0, lim) }}, nil
 }
 
 // predictedCosts returns what passes may cost before one was timed.

@@ -38,34 +38,40 @@ type timedTarget struct {
 	m *machine
 }
 
-func (t timedTarget) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
-	t.m.spend(t.m.verify(tree.Len()))
-	return t.Target.Verify(ctx, tree, s)
+func (t timedTarget) Limits() spec.Limits {
+	lim := t.Target.Limits()
+	lim.Joint = false
+	return lim
+}
+
+func (t timedTarget) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	t.m.spend(t.m.verify(r.Tree.Len()))
+	return t.Target.Verify(ctx, r)
 }
 
 type timedDraft struct {
-	*llama.Draft
+	spec.DraftModel
 	m *machine
 	k int
 }
 
 func (d *timedDraft) Prefill(ctx context.Context, tokens []int32) error {
 	d.m.spend(d.m.prefill(len(tokens)))
-	return d.Draft.Prefill(ctx, tokens)
+	return d.DraftModel.Prefill(ctx, tokens)
 }
 
-func (d *timedDraft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (d *timedDraft) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	d.k = r.K
 	d.m.spend(d.m.root + float64(r.Depth)*d.m.level(r.K))
 	if len(r.Pending) > 2 {
 		d.m.spend(d.m.prefill(len(r.Pending) - 2))
 	}
-	return d.Draft.DraftTree(ctx, r)
+	return d.DraftModel.Draft(ctx, r)
 }
 
-func (d *timedDraft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
-	d.m.spend(d.m.sync + float64(passes)*d.m.level(d.k))
-	return d.Draft.Grow(ctx, passes)
+func (d *timedDraft) Extend(ctx context.Context, e spec.Extension) ([]spec.Level, error) {
+	d.m.spend(d.m.sync + float64(e.Passes)*d.m.level(d.k))
+	return d.DraftModel.Extend(ctx, e)
 }
 
 func machines() []*machine {
@@ -148,7 +154,7 @@ func BenchmarkAutoByCounts(b *testing.B) {
 					}
 					costs := learnt[j]
 					c.Fitted.Costs = costs
-					target, draft := timedTarget{s.target, m}, &timedDraft{Draft: s.draft, m: m}
+					target, draft := timedTarget{s.target, m}, &timedDraft{DraftModel: s.draft, m: m}
 					p, err := c.Parts(target, draft)
 					if err != nil {
 						b.Fatal(err)

@@ -40,7 +40,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 	long := strings.Repeat("n", 3000) // an error may quote a text of any length
 	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`,
 		`"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
-		for _, kind := range []string{spec.KindHetero, spec.KindC2T, llama.KindAcceptance} {
+		for _, kind := range []string{adapt.KindHetero, adapt.KindC2T, llama.KindAcceptance} {
 			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
 		}
 	}
@@ -77,7 +77,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 			}
 			if c.C2T != nil {
 				checkMismatch(c.C2T.Matches(spec.Fingerprint{}))
-				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 &&
+				if p := c.C2T.Confidence(adapt.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 &&
 					p <= 1) {
 					t.Fatal(p)
 				}

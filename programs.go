@@ -3,31 +3,10 @@ package foretoken
 import (
 	"cmp"
 
-	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
-)
-
-// drafter is a draft model on a device: it drafts in every way and records its programs before the first round.
-type drafter interface {
-	spec.DraftModel
-	// Prepare records programs for trees of fixed size, PrepareGrowth for trees grown level by level (expand: from
-	// beams that the host chose), PreparePruned for trees pruned by C2T's classifier, PrepareChain for sampled chains
-	// and PrepareSampled for trees drawn without replacement.
-	Prepare(depth, k int) error
-	PrepareGrowth(depth, k int, expand bool) error
-	PreparePruned(depth, k int, c *spec.C2TClassifier) error
-	PrepareChain(count int) error
-	PrepareSampled(depth, k int) error
-	// UseHead turns an acceptance head on or off; see llama.Draft.
-	UseHead(on bool) bool
-}
-
-var (
-	_ drafter = (*llama.Draft)(nil)
-	_ drafter = (*llama.EAGLE3)(nil)
 )
 
 // compile records the programs of a request, whose config configOf returned, and returns its round loop.
@@ -36,11 +15,7 @@ func (s *Session) compile(r *Request, c method.Config) (*spec.Generator, error) 
 	if err != nil {
 		return nil, err
 	}
-	var models [len(drafts)]spec.DraftModel
-	for i, d := range drafts {
-		models[i] = d
-	}
-	g, err := method.New(s.target, c, models[:]...)
+	g, err := method.New(s.target, c, drafts[:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -48,61 +23,38 @@ func (s *Session) compile(r *Request, c method.Config) (*spec.Generator, error) 
 }
 
 // record records the programs of a config, so that no kernel compiles between tokens.
-func (s *Session) record(c method.Config, temperature float64, shapes spec.AdjustmentKinds) error {
+func (s *Session) record(c method.Config, temperature float64, adjust spec.AdjustmentKinds) error {
 	drafts, err := s.drafts(c)
 	if err != nil {
 		return err
 	}
-	programs := c.Programs(temperature)
-	if err := s.recordTarget(drafts, programs); err != nil {
-		return err
-	}
-	if err := s.target.PrepareAdjustments(max(c.Budget().Nodes, 1), shapes); err != nil {
-		return err
+	if drafts.one() == nil {
+		p := c.Programs(temperature, spec.Limits{})
+		p.Adjust = adjust
+		return s.target.Prepare(p)
 	}
 	for _, d := range drafts {
-		if d != nil {
-			d.UseHead(c.Adapt == method.AdaptAcceptance)
-		}
-	}
-	return drafts.record(c, programs)
-}
-
-// drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
-// one that is not there or not used. Auto uses both unless its source names one.
-type drafts [goodput.MostModels]drafter
-
-// one returns the draft that is used, where one is.
-func (d *drafts) one() drafter { return cmp.Or(d[goodput.SmallDraft], d[goodput.EAGLE3]) }
-
-// recordTarget records the target's programs for a config's largest tree and its verifier.
-func (s *Session) recordTarget(all drafts, p method.Programs) error {
-	b := p.Budget
-	switch p.Pass {
-	case spec.PassSampled:
-		return s.target.PrepareJointSampled(all.one(), b.Width, b.Levels, b.Nodes)
-	case spec.PassChain, spec.PassDivergence:
-		return s.target.PrepareJointChain(all.one(), b.Levels)
-	}
-	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || !p.Joint {
-		return err
-	}
-	for _, d := range all {
 		if d == nil {
 			continue
 		}
-		widths := []int{b.Width}
-		if p.Draft == method.DraftWidths {
-			widths = goodput.DraftWidths(b.Width, d.Limits())
+		p := c.Programs(temperature, d.Limits())
+		p.Model, p.Adjust = d, adjust
+		if err := s.target.Prepare(p); err != nil {
+			return err
 		}
-		for _, k := range widths {
-			if err := s.target.PrepareJoint(d, k); err != nil {
-				return err
-			}
+		if err := d.Prepare(p); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
+// one that is not there or not used. Auto uses both unless its source names one.
+type drafts [goodput.MostModels]spec.DraftModel
+
+// one returns the draft that is used, where one is.
+func (d *drafts) one() spec.DraftModel { return cmp.Or(d[goodput.SmallDraft], d[goodput.EAGLE3]) }
 
 // drafts returns the models that a config drafts with: none if the session has none and the config needs none.
 func (s *Session) drafts(c method.Config) (d drafts, err error) {
@@ -145,40 +97,4 @@ func (s *Session) addCalibrations(c *method.Config) error {
 		}
 	}
 	return err
-}
-
-// record records the programs of the drafts for a config.
-func (d *drafts) record(c method.Config, p method.Programs) error {
-	for _, one := range d {
-		if one == nil {
-			continue
-		}
-		if err := recordDraft(one, c, p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func recordDraft(d drafter, c method.Config, p method.Programs) error {
-	width := p.Budget.Width
-	switch p.Draft {
-	case method.DraftTree:
-		return d.Prepare(p.Depth, width)
-	case method.DraftGrown, method.DraftExpanded:
-		return d.PrepareGrowth(p.Depth, width, p.Draft == method.DraftExpanded)
-	case method.DraftPruned:
-		return d.PreparePruned(p.Depth, width, c.Fitted.C2T)
-	case method.DraftChain:
-		return d.PrepareChain(p.Budget.Levels)
-	case method.DraftSampled:
-		return d.PrepareSampled(p.Depth, width)
-	case method.DraftWidths:
-		for _, k := range goodput.DraftWidths(width, d.Limits()) {
-			if err := d.PrepareGrowth(p.Depth, k, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

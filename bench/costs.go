@@ -183,11 +183,12 @@ func costsOf(passes []*timedPass, one float64) (costs []PassCost) {
 
 // prepareCosts compiles the programs of the passes and fills the caches.
 func prepareCosts(ctx context.Context, m *foretoken.Models, o *CostOptions) error {
-	if err := m.Target.Prepare(o.Rows[len(o.Rows)-1]); err != nil {
+	if err := m.Target.Prepare(spec.Programs{Budget: spec.Budget{Nodes: o.Rows[len(o.Rows)-1]}}); err != nil {
 		return err
 	}
 	if m.Draft != nil {
-		if err := m.Draft.PrepareGrowth(o.Tokens-1, 1, false); err != nil {
+		chains := spec.Programs{Draft: spec.DraftTree, Depth: o.Tokens - 1, Widths: []int{1}}
+		if err := m.Draft.Prepare(chains); err != nil {
 			return err
 		}
 	}
@@ -201,7 +202,7 @@ func costPasses(ctx context.Context, m *foretoken.Models, o *CostOptions) []*tim
 		for _, n := range o.Rows {
 			tree := fillerTree(m, n)
 			verify := func() error {
-				_, err := m.Target.Verify(ctx, tree, spec.Sampling{})
+				_, err := m.Target.Verify(ctx, spec.PassRequest{Tree: tree})
 				return err
 			}
 			passes = append(passes, &timedPass{n: n, run: func() error { return m.Target.Within(length, verify) }})
@@ -213,7 +214,7 @@ func costPasses(ctx context.Context, m *foretoken.Models, o *CostOptions) []*tim
 	pending := fillerTokens(m, 1)
 	for n := 1; n <= o.Tokens; n++ {
 		passes = append(passes, &timedPass{n: n, run: func() error {
-			_, err := m.Draft.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: n - 1, K: 1})
+			_, err := m.Draft.Draft(ctx, spec.DraftRequest{Pending: pending, Depth: n - 1, K: 1})
 			return err
 		}})
 	}

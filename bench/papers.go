@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 
-	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 )
@@ -191,9 +190,9 @@ func c2tFeatures(b *groupBuilder) {
 
 // jointCut returns a classifier that keeps a node while its joint probability is above a threshold: DyJoint in
 // C2T's paper. Its confidence crosses ½, the β of these rows, at the threshold.
-func jointCut(threshold float64) *spec.C2TClassifier {
+func jointCut(threshold float64) *adapt.C2TClassifier {
 	const steep = 1000
-	return &spec.C2TClassifier{Features: []string{spec.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
+	return &adapt.C2TClassifier{Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
 		Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{steep}, OutputBias: -steep * threshold}
 }
 

@@ -182,11 +182,11 @@ func Profile(ctx context.Context, s *foretoken.Session, o ProfileOptions) (*Prof
 // prepareProfile compiles the programs of the passes and fills the caches: rounds moved the sequences, and kernels
 // that run alone leave garbage behind.
 func prepareProfile(ctx context.Context, m *foretoken.Models, o *ProfileOptions) error {
-	if err := m.Target.Prepare(o.Rows); err != nil {
+	if err := m.Target.Prepare(spec.Programs{Budget: spec.Budget{Nodes: o.Rows}}); err != nil {
 		return err
 	}
 	if m.Draft != nil {
-		if err := m.Draft.PrepareGrowth(1, o.Beams, false); err != nil {
+		if err := m.Draft.Prepare(spec.Programs{Draft: spec.DraftTree, Depth: 1, Widths: []int{o.Beams}}); err != nil {
 			return err
 		}
 	}
@@ -203,7 +203,7 @@ func profiledPasses(ctx context.Context, m *foretoken.Models, o *ProfileOptions)
 	verify := func(n int) func() error {
 		tree := fillerTree(m, n)
 		return func() error {
-			_, err := m.Target.Verify(ctx, tree, spec.Sampling{})
+			_, err := m.Target.Verify(ctx, spec.PassRequest{Tree: tree})
 			return err
 		}
 	}
@@ -216,11 +216,11 @@ func profiledPasses(ctx context.Context, m *foretoken.Models, o *ProfileOptions)
 	}
 	pending := fillerTokens(m, 1)
 	root := func() error {
-		_, err := m.Draft.DraftTree(ctx, spec.DraftRequest{Pending: pending, K: o.Beams})
+		_, err := m.Draft.Draft(ctx, spec.DraftRequest{Pending: pending, K: o.Beams})
 		return err
 	}
 	level := func() error {
-		_, err := m.Draft.Grow(ctx, 1)
+		_, err := m.Draft.Extend(ctx, spec.Extension{Passes: 1})
 		return err
 	}
 	name := "draft level"

@@ -182,7 +182,7 @@ func (b *groupBuilder) artefact(m *Method, file, how string, use func(data []byt
 func (b *groupBuilder) c2t(name, file, how string, anyPair bool) {
 	m := b.add(name, "c2t:threshold=0.5", c2tBase)
 	b.artefact(m, file, how, func(data []byte) error {
-		c, err := spec.ParseC2T(file, data)
+		c, err := adapt.ParseC2T(file, data)
 		if err == nil && !anyPair && b.o.Pair != (spec.Fingerprint{}) {
 			err = c.Matches(b.o.Pair)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 )
 
@@ -126,7 +127,7 @@ func TestJointCutIsAThresholdOnProbability(t *testing.T) {
 		p    float64
 		keep bool
 	}{{0.01, false}, {0.29, false}, {0.31, true}, {0.9, true}} {
-		if got := c.Confidence(spec.C2TFeatures{Probability: v.p, Entropy: 3, Depth: 4}) > 0.5; got != v.keep {
+		if got := c.Confidence(adapt.C2TFeatures{Probability: v.p, Entropy: 3, Depth: 4}) > 0.5; got != v.keep {
 			t.Errorf("a joint probability of %v: kept is %v", v.p, got)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gomlx/gomlx/pkg/core/graph"
 
-	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // of Adam (Huo et al., "C2T: A Classifier-Based Tree Construction Method in Speculative Decoding", §4.1)
@@ -27,14 +27,14 @@ type PromptTrees struct {
 
 // C2TTraining configures the training of C2T's classifier of draft nodes.
 type C2TTraining struct {
-	Features      []string // the classifier's inputs: spec.FeatureProbability and others
+	Features      []string // the classifier's inputs: adapt.FeatureProbability and others
 	Hidden        int      // units of the hidden layer
 	Ratio         float64  // negatives for each positive
 	Others        int      // rejected nodes kept per tree; noted in Made
 	Part          float64  // part of the trees to train on, 1: all
 	Epochs, Batch int
 	Seed          uint64
-	From          *spec.C2TClassifier // initial classifier to fine-tune; nil: random weights
+	From          *adapt.C2TClassifier // initial classifier to fine-tune; nil: random weights
 }
 
 // C2TQuality is the quality of a classifier at a threshold.
@@ -69,9 +69,9 @@ func Hold[T any](all []T, part float64, seed uint64) (learn, held []T) {
 // Run trains a classifier and measures it after every epoch on the held-out prompts, or on the training prompts
 // without any. It returns the classifier of the best epoch; its Made.Settings record the training.
 func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
-	report func(epoch int, loss float64, q C2TQuality)) (*spec.C2TClassifier, error) {
+	report func(epoch int, loss float64, q C2TQuality)) (*adapt.C2TClassifier, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 3))
-	var yes, no []spec.C2TFeatures
+	var yes, no []adapt.C2TFeatures
 	for _, g := range learn {
 		for _, t := range g.Trees {
 			if o.Part < 1 && rng.Float64() >= o.Part {
@@ -98,7 +98,7 @@ func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
 	if len(held) == 0 {
 		test = learn
 	}
-	var best *spec.C2TClassifier
+	var best *adapt.C2TClassifier
 	var bestAt C2TQuality
 	t := training{params: c2tParams(base), logits: perceptron, rate: c2tRate, epochs: o.Epochs,
 		batch: o.Batch, seed: o.Seed}
@@ -126,13 +126,13 @@ func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
 }
 
 // begin returns the initial classifier: From, or random weights with inputs normalised over the examples.
-func (o *C2TTraining) begin(seen []spec.C2TFeatures, rng *rand.Rand) *spec.C2TClassifier {
+func (o *C2TTraining) begin(seen []adapt.C2TFeatures, rng *rand.Rand) *adapt.C2TClassifier {
 	if o.From != nil {
 		c := *o.From
 		return &c
 	}
 	n := len(o.Features)
-	c := &spec.C2TClassifier{Features: slices.Clone(o.Features), Mean: make([]float64, n), Scale: make([]float64, n)}
+	c := &adapt.C2TClassifier{Features: slices.Clone(o.Features), Mean: make([]float64, n), Scale: make([]float64, n)}
 	for i := range c.Scale {
 		c.Scale[i] = 1
 	}
@@ -158,7 +158,7 @@ func perceptron(p []*node, x *node) *node {
 	return flat(affine(graph.MaxScalar(affine(x, p[0], p[1]), 0), p[2], p[3]))
 }
 
-func inputs32(c *spec.C2TClassifier, f spec.C2TFeatures) []float32 {
+func inputs32(c *adapt.C2TClassifier, f adapt.C2TFeatures) []float32 {
 	var out []float32
 	for _, x := range c.Inputs(nil, f) {
 		out = append(out, float32(x))
@@ -167,7 +167,7 @@ func inputs32(c *spec.C2TClassifier, f spec.C2TFeatures) []float32 {
 }
 
 // c2tParams returns a classifier's weights in perceptron's layout.
-func c2tParams(c *spec.C2TClassifier) []matrix {
+func c2tParams(c *adapt.C2TClassifier) []matrix {
 	n, h := len(c.Features), len(c.Hidden)
 	p := []matrix{zeros(n, h), zeros(h), zeros(h, 1), zeros(1)}
 	for j := range h {
@@ -181,9 +181,9 @@ func c2tParams(c *spec.C2TClassifier) []matrix {
 }
 
 // withParams returns a classifier with other weights.
-func withParams(c *spec.C2TClassifier, p []matrix) *spec.C2TClassifier {
+func withParams(c *adapt.C2TClassifier, p []matrix) *adapt.C2TClassifier {
 	n, h := len(c.Features), p[1].dims[0]
-	out := &spec.C2TClassifier{Features: c.Features, Mean: c.Mean, Scale: c.Scale,
+	out := &adapt.C2TClassifier{Features: c.Features, Mean: c.Mean, Scale: c.Scale,
 		OutputBias: roundTo5Digits(p[3].values[0])}
 	for j := range h {
 		row := make([]float64, n)
@@ -213,9 +213,9 @@ type C2TThreshold struct {
 
 // C2TThresholds measures a classifier at thresholds from 0.05 to 0.9 on held-out trees. area is the AUC of the joint
 // probability on the same nodes.
-func C2TThresholds(c *spec.C2TClassifier, held []PromptTrees) (at []C2TThreshold, area float64) {
+func C2TThresholds(c *adapt.C2TClassifier, held []PromptTrees) (at []C2TThreshold, area float64) {
 	var nodes []Scored
-	eachNode(held, func(f spec.C2TFeatures, label, weight float64) {
+	eachNode(held, func(f adapt.C2TFeatures, label, weight float64) {
 		nodes = append(nodes, Scored{f.Probability, label, weight})
 	})
 	slices.SortStableFunc(nodes, func(a, b Scored) int { return cmp.Compare(b.P, a.P) })
@@ -239,7 +239,7 @@ func C2TThresholds(c *spec.C2TClassifier, held []PromptTrees) (at []C2TThreshold
 }
 
 // eachNode calls tell for the nodes of trees. Rejected nodes are a sample, weighted by the nodes they represent.
-func eachNode(prompts []PromptTrees, tell func(f spec.C2TFeatures, label, weight float64)) {
+func eachNode(prompts []PromptTrees, tell func(f adapt.C2TFeatures, label, weight float64)) {
 	for _, g := range prompts {
 		for _, t := range g.Trees {
 			for _, f := range t.Accepted {
@@ -253,10 +253,10 @@ func eachNode(prompts []PromptTrees, tell func(f spec.C2TFeatures, label, weight
 }
 
 // measureC2T measures a classifier at a threshold on the trees of some prompts.
-func measureC2T(c *spec.C2TClassifier, prompts []PromptTrees, threshold float64) C2TQuality {
+func measureC2T(c *adapt.C2TClassifier, prompts []PromptTrees, threshold float64) C2TQuality {
 	var all []Scored
 	var accepted, caught, nodes, kept float64
-	eachNode(prompts, func(f spec.C2TFeatures, label, weight float64) {
+	eachNode(prompts, func(f adapt.C2TFeatures, label, weight float64) {
 		p := c.Confidence(f)
 		all = append(all, Scored{p, label, weight})
 		nodes += weight

@@ -108,16 +108,17 @@ func withGrower[T any](ctx context.Context, s *foretoken.Session, depth, k int, 
 	if o.Head && s.Info().EAGLE3 == nil {
 		return out, errNoHead
 	}
+	programs := spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k}}
 	if !o.Head {
 		return withDraft(ctx, s, func(m foretoken.Models) (T, error) {
-			if err := m.Draft.Prepare(depth, k); err != nil {
+			if err := m.Draft.Prepare(programs); err != nil {
 				return out, err
 			}
 			return work(grower{DraftModel: m.Draft})
 		})
 	}
 	err = s.Exclusive(ctx, func(m foretoken.Models) error {
-		if err = m.Head.Prepare(depth, k); err == nil {
+		if err = m.Head.Prepare(programs); err == nil {
 			out, err = work(grower{m.Head, m.Target})
 		}
 		return err
@@ -158,7 +159,7 @@ func teacherForce(ctx context.Context, model grower, c *Continuation, depth, k i
 			}
 			fed = surplus
 		}
-		levels, err := model.DraftTree(ctx, spec.DraftRequest{Pending: text[fed : root+1], Depth: depth, K: k,
+		levels, err := model.Draft(ctx, spec.DraftRequest{Pending: text[fed : root+1], Depth: depth, K: k,
 			Coupled: o.coupled(), Sampling: o.sampling()})
 		if err != nil {
 			return err

@@ -110,7 +110,7 @@ func drawAlong(ctx context.Context, model spec.DraftModel, c *Continuation, coup
 	}
 	var all []spec.Drawn
 	for i := range c.Tokens {
-		drawn, err := model.DraftSampled(ctx,
+		drawn, err := model.Sample(ctx,
 			spec.SampleRequest{Pending: text[n-1+i : n+i], Count: 1, Coupled: coupled, Sampling: s})
 		if err != nil {
 			return nil, err
@@ -148,12 +148,12 @@ func probabilities(ctx context.Context, target spec.Target, c *Continuation, tok
 			chain.Add(int32(i-1), text[n-1+done+i], 0)
 			path = append(path, int32(i))
 		}
-		out, err := target.Verify(ctx, &chain, o.sampling())
+		pass, err := target.Verify(ctx, spec.PassRequest{Sampling: o.sampling(), Tree: &chain})
 		if err != nil {
 			return nil, err
 		}
 		for i := range path {
-			all = append(all, tempered(&out[i], tokens[done+i].Token, o.Temperature))
+			all = append(all, tempered(&pass.Outputs[i], tokens[done+i].Token, o.Temperature))
 		}
 		done += len(path)
 		if err := target.Commit(path); err != nil {

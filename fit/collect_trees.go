@@ -51,8 +51,8 @@ func followed(t *spec.Tree, future []int32) int {
 
 // C2TTree holds the training examples of an unpruned draft tree: every accepted node and a sample of the others.
 type C2TTree struct {
-	Accepted []spec.C2TFeatures `json:"accepted"`
-	Others   []spec.C2TFeatures `json:"others"`
+	Accepted []adapt.C2TFeatures `json:"accepted"`
+	Others   []adapt.C2TFeatures `json:"others"`
 	// Rejected counts the nodes that were not accepted. Others is a uniform sample of them without replacement.
 	Rejected int `json:"rejected"`
 }
@@ -71,9 +71,9 @@ func collectC2T(ctx context.Context, model grower, c *Continuation, depth, k, ot
 	o Options) ([]C2TTree, error) {
 	var all []C2TTree
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(len(c.Prompt))))
-	var nodes []spec.C2TSample
+	var nodes []adapt.C2TSample
 	err := teacherForce(ctx, model, c, depth, k, o, func(_ int32, levels []spec.Level, future []int32) (int, error) {
-		t := C2TTree{Accepted: []spec.C2TFeatures{}, Others: []spec.C2TFeatures{}}
+		t := C2TTree{Accepted: []adapt.C2TFeatures{}, Others: []adapt.C2TFeatures{}}
 		nodes = adapt.C2TSamples(nodes[:0], levels, future)
 		accepted := 0
 		for _, n := range nodes {

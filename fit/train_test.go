@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"testing"
 
-	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // separable returns points of a plane, accepted above a line.
@@ -47,13 +47,13 @@ func TestTrainingSeparates(t *testing.T) {
 	if len(losses) != 12 || losses[11] > 0.15 || losses[11] > losses[0]/3 {
 		t.Errorf("losses %v", losses)
 	}
-	c := withParams(&spec.C2TClassifier{Features: []string{spec.FeatureProbability, spec.FeatureEntropy},
+	c := withParams(&adapt.C2TClassifier{Features: []string{adapt.FeatureProbability, adapt.FeatureEntropy},
 		Mean: []float64{0, 0}, Scale: []float64{1, 1}}, last)
 	var all []Scored
 	fresh := separable(300, 2)
 	for i := range fresh.Len() {
 		p := c.Confidence(
-			spec.C2TFeatures{Probability: float64(fresh.inputs[2*i]), Entropy: float64(fresh.inputs[2*i+1])})
+			adapt.C2TFeatures{Probability: float64(fresh.inputs[2*i]), Entropy: float64(fresh.inputs[2*i+1])})
 		all = append(all, Scored{p, float64(fresh.yes[i]), 1})
 	}
 	if a := AUC(all); a < 0.98 {

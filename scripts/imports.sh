@@ -68,6 +68,7 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
     if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(llama|constrain)$/)
       bad("of models only those that decode or guide know spec")
+    if (!test && $2 ~ /^foretoken\/spec\//) bad("models run what spec asks for, and know no policy")
   }
   else if (pkg == "foretoken") {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu")

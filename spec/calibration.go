@@ -8,11 +8,8 @@ import (
 	"foretoken/internal/strictjson"
 )
 
-// The kinds of calibration file, and the version of their format.
 const (
-	KindHetero = "hetero" // HeteroCalibration
-	KindC2T    = "c2t"    // C2TClassifier
-
+	// calibrationVersion is that of the format of calibration files.
 	calibrationVersion = 1
 	maxValues          = 1 << 20 // numbers, texts, lists and objects of a file, counted before they are read
 )

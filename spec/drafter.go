@@ -2,8 +2,8 @@ package spec
 
 import "context"
 
-// MaxPending limits the pending tokens that a DraftModel takes in one DraftRequest or
-// DraftSampled. A draft that lags further behind is prefilled first.
+// MaxPending limits the pending tokens that a DraftModel takes in one request. A draft that lags further behind is
+// prefilled first.
 const MaxPending = 8
 
 // The largest draft of a round; a model's Limits are mostly narrower.
@@ -59,8 +59,8 @@ type SessionOptions struct {
 	Prompt   []int32
 	Sampling Sampling
 	Pass     PassKind // the pass that verifies the drafts
-	// Joint can run the pass together with the draft; nil: the target cannot, or a guide has to see the tree before.
-	Joint JointTarget
+	// Target may verify a draft in the run that drafts it; nil: it cannot, or a guide has to see the tree before.
+	Target Target
 }
 
 // DraftSession drafts for one request.

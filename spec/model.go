@@ -47,7 +47,7 @@ type NodeOutput struct {
 	Threshold float32
 }
 
-// Limits are the sizes a model was loaded with.
+// Limits are what a model was loaded for.
 type Limits struct {
 	Context   int // positions the KV cache holds
 	MaxRows   int // nodes of one pass, the root included
@@ -55,6 +55,8 @@ type Limits struct {
 	TopK      int // k best returned per node and largest beam
 	Spare     int // KV slots beyond Context, for drafted nodes that are not committed
 	LogitRows int // nodes of the largest tree after whose pass Target.Logits reads any node
+	// Joint says that Target.Verify may draft in the same run. A target without it is given trees only.
+	Joint bool
 }
 
 // Model is the part that Target and DraftModel have in common: one sequence in a KV cache.
@@ -78,30 +80,19 @@ type Model interface {
 
 // Target is the model that produces the text. A sequence is a run of committed tokens. The KV cache holds all of them
 // but the last, which is the root of the next tree. A verification leaves the KV entries of its tree in free slots, and
-// Commit makes those of one path part of the sequence. The drafts of VerifyChain, VerifyDivergence and VerifySampled
-// have to run on the target's device, because the distributions they sampled from stay there.
+// Commit makes those of one path part of the sequence.
 type Target interface {
 	Model
-	// Verify runs the tree in one pass; node i is at position Len()+Depths[i]. The output of node i holds the draw for
-	// position Len()+Depths[i]+1, keyed by (s.Seed, that position) only. The result is valid until the next call.
-	Verify(ctx context.Context, tree *Tree, s Sampling) ([]NodeOutput, error)
-	// VerifyChain runs the chain (a tree with one child per node) that draft sampled last by DraftSampled with the same
-	// s and applies the rejection rule at every node: verdict i is about the child of node i, and the last one holds
-	// the bonus draw. Verdicts after the first rejection are meaningless.
-	VerifyChain(ctx context.Context, chain *Tree, draft DraftModel, s Sampling) ([]ChainVerdict, error)
-	// VerifyDivergence is Verify for the chain that draft sampled last with the same s. It also returns a Divergence
-	// for every node but the last.
-	VerifyDivergence(ctx context.Context, chain *Tree, draft DraftModel, s Sampling) ([]NodeOutput, []Divergence, error)
-	// VerifySampled runs a tree whose children draft sampled without replacement and applies the rule of Sequoia
-	// (Chen et al., "Sequoia: Scalable and Robust Speculative Decoding", §3.2) at every node to its children, in the
-	// order of the tree. rows[i] numbers the draft's distribution that the children of node i were sampled from; it is
-	// -1 for a node without children.
-	VerifySampled(ctx context.Context, tree *Tree, rows []int32, draft DraftModel, s Sampling) ([]TreeVerdict, error)
-	// Adjust has the next pass, of any kind of verification, change its logits by s, which speaks of the tree verified
-	// then. The caller may reuse s once Adjust returns.
-	Adjust(s *Adjustment) error
+	// Verify runs the request's tree in one pass; node i is at position Len()+Depths[i]. Without a tree it has the
+	// request's model draft one and verifies it in the same run: the result is that of one after the other. It then
+	// returns nil and changes nothing if it cannot, or would have to compile programs first. The result is valid until
+	// the next call on a model of the request.
+	Verify(ctx context.Context, r PassRequest) (*Pass, error)
+	// Adjust has the next pass, of any kind, change its logits by a, which speaks of the tree verified then. The caller
+	// may reuse a once Adjust returns.
+	Adjust(a *Adjustment) error
 	// Logits sets dst[i] to the logit of tokens[i] after node nodes[i] of the last verified tree, which has at most
-	// Limits.LogitRows nodes: shaped, before temperature and filters. It costs a readback of its own.
+	// Limits.LogitRows nodes: adjusted, before temperature and filters. It costs a readback of its own.
 	Logits(nodes, tokens []int32, dst []float32) error
 	// Score empties the sequence, runs tokens and returns ln p of tokens[i+1] after tokens[:i+1], of the raw softmax,
 	// for each i: len(tokens)-1 values.
@@ -109,49 +100,29 @@ type Target interface {
 	// Commit appends the nodes of path (indices into the last verified tree, root first, each the parent of the next)
 	// to the sequence and frees the rest.
 	Commit(path []int32) error
+	// Prepare compiles what the passes of a request need, so that no round waits for it.
+	Prepare(p Programs) error
 }
 
 // DraftModel is a small model that drafts trees and chains. Its sequence has a KV cache of its own. Unlike the
-// target's, this cache holds every consumed token, the root included.
+// target's, this cache holds every consumed token, the root included. All results are valid until the next call.
 type DraftModel interface {
 	Model
-	// DraftTree consumes the pending tokens and grows the levels. Ties go to the lower index. The result is valid until
-	// the next call.
-	DraftTree(ctx context.Context, r DraftRequest) ([]Level, error)
-	// DraftSampled consumes the pending tokens, then samples Count tokens one after the other from the processed
-	// distribution and keeps the distributions on the device for VerifyChain. It samples token i+1 after consuming
-	// token i; it does not consume the last one. Commit then takes beams of all zeros. The result is valid until the
-	// next call.
-	DraftSampled(ctx context.Context, r SampleRequest) ([]Drawn, error)
-	// DrawMore consumes the last sampled token and samples count more. It returns all tokens of the chain so far.
-	DrawMore(ctx context.Context, count int) ([]Drawn, error)
+	// Draft consumes the pending tokens and grows the levels of a tree. Ties go to the lower index. It returns no
+	// levels and changes nothing if the model cannot run the request's Classifier.
+	Draft(ctx context.Context, r DraftRequest) ([]Level, error)
+	// Extend grows the last tree and returns all of its levels. Commit then speaks of the grown tree. A policy may so
+	// look at a level before it pays for the next one.
+	Extend(ctx context.Context, e Extension) ([]Level, error)
+	// Sample samples a chain, or more tokens of the last one, and returns all tokens of the chain so far. It samples
+	// token i+1 after consuming token i and does not consume the last one. The distributions stay on the device for the
+	// target's pass. Commit then takes beams of all zeros.
+	Sample(ctx context.Context, r SampleRequest) ([]Drawn, error)
 	// Commit appends drafted tokens that were accepted and that the draft has consumed: beams[d] is the index of the
 	// accepted beam among the Beams of level d. It drops those of later levels and all others.
 	Commit(beams []int32) error
-	// Grow runs more passes over the last tree as DraftTree would have: each over the best k of the last level's
-	// candidates by V. A policy may so look at a level before it pays for the next one. Like all methods below it
-	// returns all levels of the tree so far, and Commit then speaks of the grown tree.
-	Grow(ctx context.Context, passes int) ([]Level, error)
-	// Expand runs one pass over the last level's candidates that beams names (indices into its Candidates, distinct,
-	// at least one and at most Limits.TopK), which become its Beams in that order. Ranking, K and sampling stay those
-	// of the DraftTree that began the tree.
-	Expand(ctx context.Context, beams []int32) ([]Level, error)
-	// SampleTree consumes the pending tokens and samples K children of the root without replacement from
-	// softmax(logits/temperature), in the order of sampling (Gumbel top-k with the draft's own noise). Expand goes on
-	// in the same way, and the distributions stay on the device for VerifySampled, numbered in the order in which rows
-	// were consumed: 0 for the root's, then one for each beam of each Expand. LogQ is ln q of the distribution;
-	// candidates of probability zero have -Inf. Depth is the number of Expands to be ready for.
-	SampleTree(ctx context.Context, r DraftRequest) ([]Level, error)
-	// DraftShaped is DraftTree, or SampleTree where r.Drawn is set, and Expand of r.Beams level by level, in one run.
-	// It returns no levels and changes nothing if it would have to compile programs first.
-	DraftShaped(ctx context.Context, r *JointRequest) ([]Level, error)
-	// DraftPruned runs C2T's classifier between the levels of a tree. It consumes the pending tokens and grows up to
-	// Ahead+1 levels; the candidates that stay become the Beams of a level, in their own order. It ends early where
-	// none stays. The tree is complete if the last level has no Beams, as level Depth never does; otherwise GrowPruned
-	// has to follow before a commit. Like DraftShaped it returns no levels if it would have to compile.
-	DraftPruned(ctx context.Context, r PruneRequest) ([]Level, error)
-	// GrowPruned completes the tree that DraftPruned began and returns all levels.
-	GrowPruned(ctx context.Context) ([]Level, error)
+	// Prepare compiles what the drafts of a request need, so that no round waits for it.
+	Prepare(p Programs) error
 }
 
 // ChainVerdict is the outcome of rejection sampling at one node of a chain.
@@ -193,7 +164,7 @@ type Level struct {
 	Accepts []float32
 }
 
-// Drawn is a token sampled by DraftSampled, and its distribution.
+// Drawn is a token of a sampled chain, and its distribution.
 type Drawn struct {
 	Token int32
 	Prob  float32 // q of the token, of the processed distribution; at temperature 0 of the softmax at T=1
@@ -201,36 +172,4 @@ type Drawn struct {
 	Entropy float32
 	// Accept is an acceptance head's estimate for the token; NaN without a head or before the draft has consumed it.
 	Accept float32
-}
-
-// DraftRequest asks a DraftModel for the levels of an EAGLE-2 tree.
-type DraftRequest struct {
-	// Pending are the committed tokens that the draft has not consumed, oldest first; the last is the root. There is at
-	// least one. The call commits them to the draft's sequence.
-	Pending []int32
-	Depth   int // passes after the root's: Depth+1 levels come back; 0 gives the root's candidates only
-	K       int // candidates per beam and beams per level
-	// Coupled ranks by ln q + G with the target's own noise instead of ln q, so that draft and target tend to draw the
-	// same token (temperature above 0).
-	Coupled  bool
-	Sampling Sampling
-}
-
-// SampleRequest asks a DraftModel for a chain.
-type SampleRequest struct {
-	Pending []int32 // as in DraftRequest
-	Count   int     // tokens to sample, at least one
-	// Coupled samples with the target's own noise. Otherwise the noise, also keyed by (seed, position), is independent
-	// of the target's draws, which rejection sampling requires.
-	Coupled  bool
-	Sampling Sampling
-}
-
-// PruneRequest asks a DraftModel for a tree pruned by C2T's classifier.
-type PruneRequest struct {
-	DraftRequest
-	Classifier *C2TClassifier
-	Beta       float64 // the confidence that a candidate has to exceed, in the open interval (0, 1)
-	Nodes      int     // nodes of the tree at most, the root included
-	Ahead      int     // passes after the root's that DraftPruned runs, 0 to Depth; the tree does not depend on it
 }

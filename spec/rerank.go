@@ -16,8 +16,46 @@ type Builder struct {
 	beam   []int32   // its place among the beams of its level, -1: none, or never consumed
 	order  []int32   // candidates in order of choice
 	node   []int32   // the node each became, -1: none
+	row    []int32   // the number of the distribution that it was drawn from
 	source []int32   // the candidate of each node, -1 for the root
 	beams  []int32
+	rows   []int32
+}
+
+// BuildFor makes the tree of the levels that a request asked for: that of its Shape, or the one of Build.
+func (b *Builder) BuildFor(r *DraftRequest, levels []Level) (*Tree, error) {
+	if r.Shape == nil {
+		return b.Build(r.Root(), levels, r.Nodes)
+	}
+	if len(levels) != r.Depth+1 {
+		return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), r.Depth+1)
+	}
+	for d, beams := range r.Shape.Beams {
+		if !slices.Equal(levels[d].Beams, beams) {
+			return nil, fmt.Errorf("spec: level %d of the draft has beams %v, want %v", d, levels[d].Beams, beams)
+		}
+	}
+	if err := b.begin(r.Root(), levels); err != nil {
+		return nil, err
+	}
+	k := int32(r.K)
+	// place and first are the numbers of the level's first candidate in Chosen and here, most its candidates there.
+	level, place, first, most := 0, int32(0), int32(0), k
+	for _, c := range r.Shape.Chosen {
+		for c-place >= most {
+			place, first, most = place+most, first+int32(len(levels[level].Candidates)), k*k
+			level++
+		}
+		if at := int(c - place); at < len(levels[level].Candidates) && !b.impossible(first+int32(at)) {
+			b.order = append(b.order, first+int32(at))
+		}
+	}
+	return b.plant(levels), nil
+}
+
+// impossible reports whether a candidate has no chance, or one of its path has none.
+func (b *Builder) impossible(candidate int32) bool {
+	return math.IsInf(float64(b.values[candidate]), -1)
 }
 
 // Build chooses the nodes-1 best candidates of all levels by V, the sum of ln q along the path, and makes a tree of
@@ -29,15 +67,12 @@ type Builder struct {
 // The tree is in order of candidates and valid until the next call. Levels
 // that contradict themselves are an error.
 func (b *Builder) Build(root int32, levels []Level, nodes int) (*Tree, error) {
-	b.tree.Reset(root)
-	b.source = append(b.source[:0], -1)
-	if err := b.flatten(levels); err != nil {
+	if err := b.begin(root, levels); err != nil {
 		return nil, err
 	}
-	b.order = b.order[:0]
-	for i, v := range b.values {
-		if !math.IsInf(float64(v), -1) {
-			b.order = append(b.order, int32(i))
+	for i := range int32(len(b.values)) {
+		if !b.impossible(i) {
+			b.order = append(b.order, i)
 		}
 	}
 	if keep := max(nodes-1, 0); len(b.order) > keep {
@@ -47,6 +82,18 @@ func (b *Builder) Build(root int32, levels []Level, nodes int) (*Tree, error) {
 		b.order = b.order[:keep]
 		slices.Sort(b.order)
 	}
+	return b.plant(levels), nil
+}
+
+// begin starts a tree of the levels, without nodes below its root.
+func (b *Builder) begin(root int32, levels []Level) error {
+	b.tree.Reset(root)
+	b.source, b.order = append(b.source[:0], -1), b.order[:0]
+	return b.flatten(levels)
+}
+
+// plant adds the candidates in order to the tree.
+func (b *Builder) plant(levels []Level) *Tree {
 	b.node = b.node[:0]
 	for range b.values {
 		b.node = append(b.node, -1)
@@ -64,13 +111,13 @@ func (b *Builder) Build(root int32, levels []Level, nodes int) (*Tree, error) {
 		b.node[c] = b.tree.Add(under, levels[level].Candidates[c-first].Token, b.values[c])
 		b.source = append(b.source, c)
 	}
-	return &b.tree, nil
+	return &b.tree
 }
 
-// flatten checks the levels and fills values, parent and beam.
+// flatten checks the levels and fills values, parent, beam and row.
 func (b *Builder) flatten(levels []Level) error {
-	b.values, b.parent, b.beam = b.values[:0], b.parent[:0], b.beam[:0]
-	above := 0 // index of the first candidate of the level above
+	b.values, b.parent, b.beam, b.row = b.values[:0], b.parent[:0], b.beam[:0], b.row[:0]
+	above, row := 0, int32(0) // the first candidate of the level above, and the level's first distribution
 	for d := range levels {
 		first, l := len(b.values), &levels[d]
 		last := int32(0)
@@ -96,7 +143,7 @@ func (b *Builder) flatten(levels []Level) error {
 			}
 			b.values = append(b.values, value)
 			b.parent = append(b.parent, from)
-			b.beam = append(b.beam, -1)
+			b.beam, b.row = append(b.beam, -1), append(b.row, row+c.Beam)
 		}
 		for i, c := range l.Beams {
 			if c < 0 || int(c) >= len(l.Candidates) {
@@ -115,6 +162,11 @@ func (b *Builder) flatten(levels []Level) error {
 			}
 		}
 		above = first
+		proposed := 1 // by the root
+		if d > 0 {
+			proposed = len(levels[d-1].Beams)
+		}
+		row += int32(proposed)
 	}
 	return nil
 }
@@ -145,4 +197,17 @@ func (b *Builder) Beams(path []int32) []int32 {
 		b.beams = append(b.beams, beam)
 	}
 	return b.beams
+}
+
+// Rows numbers, per node of the last tree, the distribution that its children were drawn from, as PassRequest.Rows
+// does. It is valid until the next call.
+func (b *Builder) Rows() []int32 {
+	b.rows = b.rows[:0]
+	for range b.source {
+		b.rows = append(b.rows, -1)
+	}
+	for i, parent := range b.tree.Parents[1:] {
+		b.rows[parent] = b.row[b.source[i+1]]
+	}
+	return b.rows
 }

@@ -20,7 +20,6 @@ type request struct {
 	stats      Stats
 	event      Event
 	rootOnly   Tree // for rounds without a proposal
-	pass       Pass // the target's answer to the round's draft
 	adjustment Adjustment
 	logits     []float32
 	verdict    Verdict
@@ -110,8 +109,8 @@ func (r *request) fill(ctx context.Context, body []int32, held int) error {
 // begin starts a draft session after the committed tokens.
 func (r *request) begin(ctx context.Context) error {
 	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
-	if r.opts.Guide == nil {
-		o.Joint, _ = r.target.(JointTarget)
+	if r.opts.Guide == nil && r.limits.Joint {
+		o.Target = r.target
 	}
 	var err error
 	r.session, err = r.parts.Drafter.Begin(ctx, o)
@@ -176,8 +175,7 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 		if err := r.adjust(d.Tree); err != nil {
 			return nil, asked, err
 		}
-		pass = &r.pass
-		if err := pass.run(ctx, r.target, verifier.Pass(sampling), d, sampling); err != nil {
+		if pass, err = verify(ctx, r.target, verifier.Pass(sampling), d, sampling); err != nil {
 			return nil, asked, err
 		}
 	}

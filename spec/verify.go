@@ -22,25 +22,6 @@ func (v *Verdict) Reset(out []NodeOutput) {
 	v.Path, v.Relaxed, v.Next, v.Outputs = append(v.Path[:0], 0), v.Relaxed[:0], 0, out
 }
 
-// PassKind names one of Target's verifications.
-type PassKind int
-
-// The kinds of pass.
-const (
-	PassOutputs    PassKind = iota // Verify
-	PassChain                      // VerifyChain
-	PassDivergence                 // VerifyDivergence
-	PassSampled                    // VerifySampled
-)
-
-// Pass is the target's answer to a draft; its kind says which fields are set.
-type Pass struct {
-	Outputs     []NodeOutput   // of PassOutputs and PassDivergence
-	Divergences []Divergence   // of PassDivergence
-	Chain       []ChainVerdict // of PassChain
-	Children    []TreeVerdict  // of PassSampled
-}
-
 // Verifier decides which drafted tokens to accept.
 type Verifier interface {
 	// Pass is the kind of pass that the verifier needs. A draft without tokens always takes PassOutputs.
@@ -49,32 +30,23 @@ type Verifier interface {
 	Accept(tree *Tree, p *Pass, v *Verdict) error
 }
 
-// run has the target verify a draft by a pass of a kind.
-func (p *Pass) run(ctx context.Context, target Target, kind PassKind, d *Draft, s Sampling) (err error) {
-	*p = Pass{}
+// verify has the target verify a draft by a pass of a kind.
+func verify(ctx context.Context, target Target, kind PassKind, d *Draft, s Sampling) (*Pass, error) {
 	if d.Tree.Len() == 1 {
 		kind = PassOutputs
 	}
 	chain := d.Sampler != nil && d.Rows == nil && d.Tree.IsChain()
 	switch {
-	case kind == PassOutputs:
-		p.Outputs, err = target.Verify(ctx, d.Tree, s)
 	case kind == PassChain && !chain:
-		return errors.New("spec: rejection sampling of a draft that was not sampled as a chain " +
+		return nil, errors.New("spec: rejection sampling of a draft that was not sampled as a chain " +
 			"would change the output's distribution")
-	case kind == PassChain:
-		p.Chain, err = target.VerifyChain(ctx, d.Tree, d.Sampler, s)
 	case kind == PassDivergence && !chain:
-		return errors.New("spec: a verifier that compares distributions needs a chain that was sampled")
-	case kind == PassDivergence:
-		p.Outputs, p.Divergences, err = target.VerifyDivergence(ctx, d.Tree, d.Sampler, s)
-	case len(d.Rows) != d.Tree.Len():
-		return errors.New("spec: the without-replacement rule on a tree that was not drawn so " +
+		return nil, errors.New("spec: a verifier that compares distributions needs a chain that was sampled")
+	case kind == PassSampled && len(d.Rows) != d.Tree.Len():
+		return nil, errors.New("spec: the without-replacement rule on a tree that was not drawn so " +
 			"would change the output's distribution")
-	default:
-		p.Children, err = target.VerifySampled(ctx, d.Tree, d.Rows, d.Sampler, s)
 	}
-	return err
+	return target.Verify(ctx, PassRequest{Kind: kind, Sampling: s, Tree: d.Tree, Model: d.Sampler, Rows: d.Rows})
 }
 
 // check refuses a pass that did not answer for every node.

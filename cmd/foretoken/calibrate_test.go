@@ -13,7 +13,6 @@ import (
 
 	"foretoken"
 	"foretoken/models/llama"
-	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
 
@@ -196,7 +195,7 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 		return o.out, b
 	}
 	out, first := train("c2t.json")
-	c, err := spec.ParseC2T("c2t.json", first)
+	c, err := adapt.ParseC2T("c2t.json", first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +207,8 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 		t.Errorf("the file has %d bytes", len(first))
 	}
 	// A likely child of the root has a higher confidence than an unlikely leaf of a deep branch.
-	if likely, hopeless := c.Confidence(spec.C2TFeatures{Probability: 0.95, Entropy: 0.2, Depth: 1}), c.Confidence(
-		spec.C2TFeatures{Probability: 1e-6, Entropy: 6, Depth: 9}); likely < hopeless+0.2 {
+	if likely, hopeless := c.Confidence(adapt.C2TFeatures{Probability: 0.95, Entropy: 0.2, Depth: 1}), c.Confidence(
+		adapt.C2TFeatures{Probability: 1e-6, Entropy: 6, Depth: 9}); likely < hopeless+0.2 {
 		t.Errorf("confidences %v and %v", likely, hopeless)
 	}
 	if testing.Short() {
@@ -227,11 +226,11 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 		t.Errorf("%v in %q", err, said)
 	}
 	_, ablated := train("ablation.json", "--features", "probability,depth", "--hidden", "4")
-	if c, err := spec.ParseC2T("ablation.json", ablated); err != nil || len(c.Features) != 2 || len(c.Hidden) != 4 {
+	if c, err := adapt.ParseC2T("ablation.json", ablated); err != nil || len(c.Features) != 2 || len(c.Hidden) != 4 {
 		t.Errorf("%v", err)
 	}
 	_, tuned := train("tuned.json", "--from", filepath.Join(dir, "c2t.json"), "--part", "0.8")
-	d, err := spec.ParseC2T("tuned.json", tuned)
+	d, err := adapt.ParseC2T("tuned.json", tuned)
 	if err != nil || d.Made.Settings["fine-tuned from"] == "" || d.Mean[0] != c.Mean[0] {
 		t.Errorf("%v: %+v", err, d)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/fit"
-	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // The sizes of C2T (Huo et al., "C2T: A Classifier-Based Tree Construction Method in
@@ -28,7 +28,7 @@ const (
 	c2tHeld   = 0.05
 )
 
-var c2tFeatures = []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}
+var c2tFeatures = []string{adapt.FeatureProbability, adapt.FeatureEntropy, adapt.FeatureDepth}
 
 type c2tOptions struct {
 	gatherOptions
@@ -100,13 +100,13 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 }
 
 func (o *c2tOptions) run(ctx context.Context, c *console) error {
-	var from *spec.C2TClassifier
+	var from *adapt.C2TClassifier
 	if o.from != "" {
 		b, err := readFile(o.from)
 		if err != nil {
 			return err
 		}
-		if from, err = spec.ParseC2T(o.from, b); err != nil {
+		if from, err = adapt.ParseC2T(o.from, b); err != nil {
 			return err
 		}
 		o.features, o.hidden = from.Features, len(from.Hidden)
@@ -163,7 +163,7 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 
 // reportThresholds prints what a classifier keeps of held-out trees, and the recall of equally many nodes chosen by
 // joint probability, as EAGLE-2 ranks them.
-func reportThresholds(w io.Writer, c *spec.C2TClassifier, held []fit.PromptTrees) {
+func reportThresholds(w io.Writer, c *adapt.C2TClassifier, held []fit.PromptTrees) {
 	fmt.Fprintf(w, "%9s %8s %8s %28s\n", "threshold", "recall", "kept", "recall by joint probability")
 	all, area := fit.C2TThresholds(c, held)
 	for _, t := range all {

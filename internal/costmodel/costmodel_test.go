@@ -21,17 +21,18 @@ type slowTarget struct {
 	calls int
 }
 
-func (t *slowTarget) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+func (t *slowTarget) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
 	t.calls++
-	time.Sleep(t.pass + t.pass*time.Duration(tree.Len()-1)/10)
-	return t.Target.Verify(ctx, tree, s)
+	time.Sleep(t.pass + t.pass*time.Duration(r.Tree.Len()-1)/10)
+	return t.Target.Verify(ctx, r)
 }
 
 // slowDraft is a scripted draft whose levels take time on the test's clock.
 type slowDraft struct {
-	*spectest.Draft
-	level time.Duration
-	calls int
+	*spectest.DraftModel
+	level   time.Duration
+	calls   int
+	refusal error // of Prepare
 }
 
 func (d *slowDraft) ReusePrefix(tokens []int32) int {
@@ -39,24 +40,27 @@ func (d *slowDraft) ReusePrefix(tokens []int32) int {
 	return 0
 }
 
-func (d *slowDraft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (d *slowDraft) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	d.calls++
 	time.Sleep(d.level * time.Duration(r.Depth+1))
-	return d.Draft.DraftTree(ctx, r)
+	return d.DraftModel.Draft(ctx, r)
 }
 
-func (d *slowDraft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
-	time.Sleep(d.level * time.Duration(passes))
-	return d.Draft.Grow(ctx, passes)
+func (d *slowDraft) Extend(ctx context.Context, e spec.Extension) ([]spec.Level, error) {
+	time.Sleep(d.level * time.Duration(e.Passes))
+	return d.DraftModel.Extend(ctx, e)
 }
+
+func (d *slowDraft) Prepare(spec.Programs) error { return d.refusal }
 
 // newPasses returns the passes of a pair whose target takes 10 ms and whose draft takes 1 ms for one row.
 func newPasses(contextLength, rows int) (Passes, *slowTarget, *slowDraft) {
 	target := &slowTarget{Target: spectest.NewTarget(&spectest.Script{Vocab: 100, Steps: 1e6}, contextLength, 64),
 		pass: 10 * time.Millisecond}
-	draft := &slowDraft{Draft: spectest.NewDraft(target.Target, contextLength, 0.1), level: time.Millisecond}
+	draft := &slowDraft{DraftModel: spectest.NewDraft(target.Target, contextLength, 0.1), level: time.Millisecond}
 	draft.Target = nil // timing follows no target
-	p := Passes{Target: target, Rows: rows, Width: 4, Prepare: func() error { return nil }}
+	p := Passes{Target: target, Rows: rows, Width: 4,
+		Programs: func(spec.Limits) spec.Programs { return spec.Programs{} }}
 	p.Drafts[goodput.SmallDraft] = draft
 	return p, target, draft
 }
@@ -157,13 +161,13 @@ func TestShortContextsAreNotTimed(t *testing.T) {
 // TestFailedTimingIsRepeated fails before the first pass, and in one.
 func TestFailedTimingIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, target, _ := newPasses(256, 6)
+		p, target, draft := newPasses(256, 6)
 		m := New("pair", nil, predicted)
-		broken := p
-		broken.Prepare = func() error { return errors.New("no memory") }
-		if _, err := m.Ensure(t.Context(), broken, false); err == nil || m.Timed() || target.calls > 0 {
+		draft.refusal = errors.New("no memory")
+		if _, err := m.Ensure(t.Context(), p, false); err == nil || m.Timed() || target.calls > 0 {
 			t.Errorf("programs that cannot be recorded: %v after %d passes", err, target.calls)
 		}
+		draft.refusal = nil
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if _, err := m.Ensure(ended, p, false); !errors.Is(err, context.Canceled) || m.Timed() || m.Stored() != nil {

@@ -14,8 +14,8 @@ type Passes struct {
 	Drafts [goodput.MostModels]spec.DraftModel // nil for a model that the method does not use
 	Rows   int                                 // nodes of the largest tree, at most the target's Limits.MaxRows
 	Width  int                                 // the most beams of a draft
-	// Prepare records the programs of the passes; it is called before they are timed.
-	Prepare func() error
+	// Programs lists what a draft of some limits runs.
+	Programs func(spec.Limits) spec.Programs
 }
 
 const (
@@ -59,8 +59,16 @@ func (m *Model) time(ctx context.Context, p Passes, after bool) error {
 	if !p.fit(at) {
 		return nil // too short for trees to matter; rounds update the costs all the same
 	}
-	if err := p.Prepare(); err != nil {
+	if err := p.Target.Prepare(spec.Programs{Budget: spec.Budget{Nodes: p.Rows}}); err != nil {
 		return err
+	}
+	for _, d := range p.Drafts {
+		if d == nil {
+			continue
+		}
+		if err := d.Prepare(p.Programs(d.Limits())); err != nil {
+			return err
+		}
 	}
 	text := make([]int32, filler)
 	for i := range text {
@@ -74,7 +82,7 @@ func (m *Model) time(ctx context.Context, p Passes, after bool) error {
 		for i := 1; i < n; i++ {
 			tree.Add(int32(i-1)/2, text[i], 0)
 		}
-		_, err := p.Target.Verify(ctx, tree, spec.Sampling{})
+		_, err := p.Target.Verify(ctx, spec.PassRequest{Tree: tree})
 		return err
 	}
 	if !after {
@@ -124,11 +132,11 @@ func probeDraft(ctx context.Context, d spec.DraftModel, text []int32, length int
 					return err
 				}
 			}
-			_, err := d.DraftTree(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
+			_, err := d.Draft(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
 			return err
 		},
 		Grow: func() error {
-			_, err := d.Grow(ctx, 1)
+			_, err := d.Extend(ctx, spec.Extension{Passes: 1})
 			return err
 		},
 		Prefill: func(n int) error {

@@ -57,11 +57,12 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 				}
 				last := r.IDs[len(r.IDs)-1]
 				for step, want := range r.Cont {
-					out, err := m.Verify(t.Context(), &spec.Tree{Tokens: []int32{last}, Parents: []int32{-1},
-						Depths: []int32{0}, Scores: []float32{0}}, spec.Sampling{})
+					pass, err := m.Verify(t.Context(), spec.PassRequest{Tree: &spec.Tree{Tokens: []int32{last},
+						Parents: []int32{-1}, Depths: []int32{0}, Scores: []float32{0}}})
 					if err != nil {
 						t.Fatal(err)
 					}
+					out := pass.Outputs
 					if top := r.Top[step]; out[0].Token != want && top[0][1]-top[1][1] > near {
 						t.Fatalf("%q step %d: token %d, the reference says %d by %g nats", r.Prompt, step, out[0].Token,
 							want, top[0][1]-top[1][1])

@@ -10,7 +10,7 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 	"foretoken/models/tokenizer"
-	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // readers are the readers of files, by the kind of file. Each reads a file as a program does before it takes weights.
@@ -49,7 +49,7 @@ var readers = []struct {
 		return err
 	}},
 	{"calibration.json", func(name string, data []byte) error {
-		_, err := spec.ParseC2T(name, data)
+		_, err := adapt.ParseC2T(name, data)
 		return err
 	}},
 }

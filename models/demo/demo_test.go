@@ -13,6 +13,7 @@ import (
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 const vocabulary = 4096 // tokens of both models
@@ -115,7 +116,7 @@ func TestCalibrationsAreSmallAndNameTheirKinds(t *testing.T) {
 			t.Errorf("%s has %d bytes, want at most 100 kB", f.Name, n)
 		}
 	}
-	for _, kind := range []string{"set", spec.KindC2T, "acceptance-head"} {
+	for _, kind := range []string{"set", adapt.KindC2T, "acceptance-head"} {
 		if !kinds[kind] {
 			t.Errorf("there is no calibration of kind %s", kind)
 		}

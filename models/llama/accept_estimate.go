@@ -23,7 +23,7 @@ type estimatorLayer struct {
 }
 
 // SetHead sets the acceptance head, which fills Level.Accepts and Drawn.Accept from the next draft on; nil removes
-// it. Later calls of Prepare also compile its programs.
+// it. Prepare compiles its programs for requests that read the estimates.
 func (d *Draft) SetHead(h *Head) error {
 	for _, p := range d.plans { // discard the programs of the previous head
 		for i := range p.levels {
@@ -83,16 +83,6 @@ func (d *Draft) SetHead(h *Head) error {
 	}
 	d.head, d.estimator = e, e
 	return nil
-}
-
-// UseHead turns the head on or off and reports whether there is one. A draft whose estimates are not read does not
-// pay for them. Prepare compiles the head's programs only while it is on.
-func (d *Draft) UseHead(on bool) bool {
-	d.estimator = nil
-	if on {
-		d.estimator = d.head
-	}
-	return d.head != nil
 }
 
 // record records the head over rows of a pass; the estimates go to out from word at on.

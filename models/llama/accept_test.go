@@ -58,7 +58,7 @@ func TestHidden(t *testing.T) {
 			}
 		}
 		prefilled(t, d, long[:20])
-		if _, err := d.DraftTree(background, spec.DraftRequest{Pending: long[20:22], K: 2}); err != nil {
+		if _, err := d.Draft(background, spec.DraftRequest{Pending: long[20:22], K: 2}); err != nil {
 			t.Fatal(err)
 		}
 		r := d.recorder("the root's hidden state")
@@ -89,7 +89,7 @@ func TestEstimates(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k = 3
-		if err := d.PrepareGrowth(1, k, false); err != nil { // before SetHead
+		if err := d.Prepare(growth(1, k, false)); err != nil { // before SetHead
 			t.Fatal(err)
 		}
 		lowest, highest := 1.0, 0.0
@@ -110,18 +110,20 @@ func TestEstimates(t *testing.T) {
 			if err := d.SetHead(h); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.PrepareGrowth(4, k, true); err != nil {
+			programs := growth(4, k, true)
+			programs.Accepts = true
+			if err := d.Prepare(programs); err != nil {
 				t.Fatal(err)
 			}
-			if err := d.PrepareChain(4); err != nil {
+			if err := d.prepareChain(4); err != nil {
 				t.Fatal(err)
 			}
 			prefilled(t, d, text[:len(text)-1])
 			before := dev.Counters()
 			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: k}
-			mustLevels(t)(d.DraftTree(background, r))
-			mustLevels(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
-			levels := mustLevels(t)(d.Grow(background, 1))
+			mustLevels(t)(d.Draft(background, r))
+			mustLevels(t)(d.Extend(background, spec.Extension{Beams: []int32{8, 0, 3, 1, 5}}))
+			levels := mustLevels(t)(d.Extend(background, spec.Extension{Passes: 1}))
 			after := dev.Counters()
 			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
 				after.Programs != before.Programs || after.Buffers != before.Buffers {
@@ -141,12 +143,13 @@ func TestEstimates(t *testing.T) {
 				}
 			}
 			prefilled(t, d, text[:len(text)-1])
-			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: r.Pending, Count: 3,
+			drawn, err := d.Sample(background, spec.SampleRequest{Pending: r.Pending, Count: 3,
 				Sampling: spec.Sampling{Temperature: 1, Seed: 2}})
 			if err != nil || drawn[2].Accept == drawn[2].Accept {
 				t.Fatal(err, drawn)
 			}
-			if drawn, err = d.DrawMore(background, 1); err != nil || drawn[3].Accept == drawn[3].Accept {
+			if drawn, err = d.Sample(background, spec.SampleRequest{Count: 1}); err != nil ||
+				drawn[3].Accept == drawn[3].Accept {
 				t.Fatal(err, drawn)
 			}
 			drawn = slices.Clone(drawn)
@@ -156,23 +159,22 @@ func TestEstimates(t *testing.T) {
 				check(fmt.Sprintf("%d layers, token %d of a chain", layers, i), h, tokens, w.Accept)
 			}
 			// Turned off, the head costs nothing and the proposals stay the same.
-			if !d.UseHead(false) {
-				t.Fatal("the head is gone")
+			if err := d.Prepare(growth(4, k, true)); err != nil {
+				t.Fatal(err)
 			}
 			prefilled(t, d, text[:len(text)-1])
-			plain := mustLevels(t)(d.DraftTree(background, r))
+			plain := mustLevels(t)(d.Draft(background, r))
 			for i, l := range plain {
 				if l.Accepts != nil || !slices.Equal(l.Candidates, levels[i].Candidates) {
 					t.Fatalf("without the head level %d is %+v, with it %+v", i, l, levels[i])
 				}
 			}
-			d.UseHead(true)
 		}
 		if highest-lowest < 0.2 {
 			t.Fatalf("all estimates are between %g and %g: the test would not see a wrong hidden state", lowest,
 				highest)
 		}
-		if err := d.SetHead(nil); err != nil || d.UseHead(true) {
+		if err := d.SetHead(nil); err != nil || d.head != nil {
 			t.Fatal("the head was not taken away", err)
 		}
 	})

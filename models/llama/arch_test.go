@@ -101,7 +101,7 @@ func TestForward(t *testing.T) {
 				tree := &spec.Tree{Tokens: []int32{3, 50, 51, 52, 60, 61, 62, 63},
 					Parents: []int32{-1, 0, 0, 1, 3, 4, 5, 2}, Depths: []int32{0, 1, 1, 2, 3, 4, 5, 2},
 					Scores: make([]float32, 8)}
-				if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+				if _, err := verify(m, tree, spec.Sampling{}); err != nil {
 					t.Fatal(err)
 				}
 				worst := 0.0

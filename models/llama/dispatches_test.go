@@ -57,7 +57,7 @@ func TestDispatchesOfAStep(t *testing.T) {
 			tree.Reset(4)
 			step := func() {
 				dev.submits, dev.dispatches = 0, 0
-				if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+				if _, err := verify(m, tree, spec.Sampling{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -102,7 +102,7 @@ func TestDispatchesOfPackedProducts(t *testing.T) {
 		tree.Reset(4)
 		for range 2 { // the first records the program
 			dev.dispatches = 0
-			if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+			if _, err := verify(m, tree, spec.Sampling{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -135,7 +135,7 @@ func TestWorkOfAHead(t *testing.T) {
 			}
 			before := dev.dispatches
 			r := spec.DraftRequest{Pending: []int32{4}, Depth: levels - 1, K: 1}
-			if _, err := head.DraftTree(background, r); err != nil {
+			if _, err := head.Draft(background, r); err != nil {
 				t.Fatal(err)
 			}
 			counts[levels] = dev.dispatches - before

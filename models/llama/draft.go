@@ -33,8 +33,8 @@ type Draft struct {
 	regions       []webgpu.Region   // readbacks of the run under construction
 	head          *estimator        // acceptance head; nil without one
 	estimator     *estimator        // head while it is in use, otherwise nil
-	pruner        pruner            // C2T's classifier
-	distributions distributionRows  // of a tree drawn without replacement
+	pruner        pruner
+	distributions distributionRows // of a tree drawn without replacement
 
 	// For chains: the distributions that a target verifies against stay in work.logits, row by row.
 	drawnRecords kernels.View // output of sample.RecordFilter, one binding alignment per row
@@ -132,6 +132,37 @@ func (d *Draft) makePrefill() error {
 
 // hostRows returns the most rows of a pass over beams that the host chose.
 func (d *Draft) hostRows() int { return kv.Buckets[kv.Bucket(d.opts.TopK)] }
+
+// Prepare implements spec.DraftModel.
+func (d *Draft) Prepare(p spec.Programs) error {
+	d.estimator = nil
+	if p.Accepts {
+		d.estimator = d.head
+	}
+	switch p.Draft {
+	case spec.DraftNothing:
+		return nil
+	case spec.DraftChain:
+		return d.prepareChain(p.Budget.Levels)
+	}
+	for _, k := range p.Widths {
+		var err error
+		switch p.Draft {
+		case spec.DraftExpanded:
+			err = d.prepareExpanded(p.Depth, k)
+		case spec.DraftPruned:
+			err = d.preparePruned(p.Depth, k, p.Classifier)
+		case spec.DraftDrawn:
+			err = d.prepareDrawn(p.Depth, k)
+		default:
+			_, err = d.plan(p.Depth, k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Reset empties the sequence.
 func (d *Draft) Reset() {

@@ -41,9 +41,8 @@ type chainStep struct {
 // maxChain returns the longest chain: the target verifies its tokens and the root in one pass.
 func (d *Draft) maxChain() int { return d.opts.MaxRows - 1 }
 
-// PrepareChain compiles the programs of chains of up to count tokens, for DraftSampled and DrawMore, so that the
-// first round does not wait for them.
-func (d *Draft) PrepareChain(count int) error {
+// prepareChain compiles the programs of chains of up to count tokens.
+func (d *Draft) prepareChain(count int) error {
 	if count < 1 || count > d.maxChain() {
 		return fmt.Errorf("llama: a chain of %d tokens; 1 to %d can be drawn", count, d.maxChain())
 	}
@@ -116,17 +115,26 @@ func (d *Draft) drawToken(r *kernels.Recorder, i int, position kernels.View) {
 	sample.RecordFilter(r, d.tuning.Lanes, row, w.draw, position, d.chain.scratch, d.drawnRecord(i))
 }
 
-// DraftSampled consumes the pending tokens and draws a chain, in one submit and one readback.
-func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	if err := d.startSampled(ctx, r); err != nil {
+// Sample implements spec.DraftModel, in one submit and one readback.
+func (d *Draft) Sample(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	n := len(d.sampled)
+	if len(r.Pending) > 0 {
+		n = 0
+		if err := d.startChain(ctx, r); err != nil {
+			return nil, err
+		}
+	} else if err := d.extendChain(ctx, r.Count); err != nil {
 		return nil, err
 	}
-	return d.drawTokens(0, r.Count)
+	if err := d.run(d.programs, d.regions...); err != nil {
+		return nil, err
+	}
+	return d.takeTokens(n, n+r.Count)
 }
 
-// startSampled starts the run of DraftSampled.
-func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
-	if err := d.PrepareChain(r.Count); err != nil {
+// startChain starts a run that consumes the pending tokens and draws a chain.
+func (d *Draft) startChain(ctx context.Context, r spec.SampleRequest) error {
+	if err := d.prepareChain(r.Count); err != nil {
 		return err
 	}
 	rows, err := d.begin(ctx, r.Pending, r.Count-1)
@@ -145,29 +153,26 @@ func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	return d.placeTokens(0, r.Count)
 }
 
-// DrawMore consumes the last token drawn and draws count more, in one submit and one readback.
-func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
+// extendChain starts a run that consumes the last token drawn and draws count more.
+func (d *Draft) extendChain(ctx context.Context, count int) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	n := len(d.sampled)
 	if n == 0 {
-		return nil, errors.New("llama: no chain to extend; DraftSampled begins one, and Commit ends it")
+		return errors.New("llama: no chain to extend; a request with pending tokens begins one, and Commit ends it")
 	}
 	if count < 1 {
-		return nil, fmt.Errorf("llama: %d more tokens of a chain; want at least one", count)
+		return fmt.Errorf("llama: %d more tokens of a chain; want at least one", count)
 	}
-	if err := d.PrepareChain(n + count); err != nil {
-		return nil, err
+	if err := d.prepareChain(n + count); err != nil {
+		return err
 	}
 	if err := d.checkContext(d.chain.base, n+count-1); err != nil {
-		return nil, err
+		return err
 	}
 	d.programs = d.programs[:0]
-	if err := d.placeTokens(n, n+count); err != nil {
-		return nil, err
-	}
-	return d.drawTokens(n, n+count)
+	return d.placeTokens(n, n+count)
 }
 
 // placeTokens adds the programs that draw tokens [from, to) of the chain to the run.
@@ -196,14 +201,6 @@ func (d *Draft) placeTokens(from, to int) error {
 	d.regions = append(d.regions[:0], webgpu.Region{Buffer: d.drawnRecords.Buffer, Offset: 4 * first * recordWords,
 		Dst: words.Bytes()})
 	return nil
-}
-
-// drawTokens runs the programs that draw tokens [from, to) of the chain and decodes the tokens.
-func (d *Draft) drawTokens(from, to int) ([]spec.Drawn, error) {
-	if err := d.run(d.programs, d.regions...); err != nil {
-		return nil, err
-	}
-	return d.takeTokens(from, to)
 }
 
 // takeTokens decodes tokens [from, to) of the chain from the readback.

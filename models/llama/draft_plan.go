@@ -19,7 +19,7 @@ const maxPasses = 64
 // plan holds the programs and buffers of trees of k candidates a beam. It is compiled, and extended to more levels,
 // before the first round that needs it; nothing is compiled during decoding.
 //
-// DraftTree and Grow run several levels in one submit: the device chooses a level's beams and runs them through the
+// Draft and grow run several levels in one submit: the device chooses a level's beams and runs them through the
 // level's own pass. Beams that the host chose go through the draft's one host pass, at any level, and their
 // candidates come back in host.
 //
@@ -59,26 +59,19 @@ type planLevel struct {
 	scores  kernels.View   // f32 (k): the beams' V
 	out     proposal       // its result begins with the output of tree.RecordSelect
 	choose  webgpu.Program // makes the best k candidates of the level above the beams of this one
-	prune   webgpu.Program // the same with C2T's classifier; compiled by PreparePruned
+	prune   webgpu.Program // the same with C2T's classifier; compiled by preparePruned
 	forward webgpu.Program // their blocks and logits
 	store   webgpu.Program // copies the distributions that children are drawn from; compiled at first use
 }
 
-// Prepare compiles the programs for trees of k candidates a beam and up to depth passes after the root's, for
-// DraftTree and Grow, so that the first round does not wait for them.
-func (d *Draft) Prepare(depth, k int) error {
-	_, err := d.plan(depth, k)
-	return err
-}
-
-// PrepareGrowth is Prepare. If expand is set it also compiles the programs of Expand, for 1 to Limits.TopK beams a
-// call.
-func (d *Draft) PrepareGrowth(depth, k int, expand bool) error {
+// prepareExpanded compiles the programs for trees of k candidates a beam and up to depth passes after the root's, and
+// those of passes over 1 to Limits.TopK beams that the host chose.
+func (d *Draft) prepareExpanded(depth, k int) error {
 	p, err := d.plan(depth, k)
-	if err != nil || !expand {
+	if err != nil {
 		return err
 	}
-	return d.prepareHost(p, ranked, kv.Buckets[:len(d.hostForward)]...)
+	return d.prepareHost(p, kv.Buckets[:len(d.hostForward)]...)
 }
 
 // levelLimit returns how many passes of k beams fit in the spare KV slots.
@@ -216,14 +209,14 @@ type candidateRule int
 
 const (
 	ranked candidateRule = iota // the best by ln q
-	drawn                       // drawn without replacement; see SampleTree
-	pruned                      // ranked, with beams chosen by a classifier; see DraftPruned
+	drawn                       // drawn without replacement
+	pruned                      // ranked, with beams chosen by a classifier
 )
 
 func (p *plan) hostProposal(n int) *proposal { return &p.host[kv.Bucket(n)] }
 
 // prepareHost compiles the missing programs of a plan for host passes of the given rows.
-func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
+func (d *Draft) prepareHost(p *plan, rows ...int) error {
 	b := &programBatch{}
 	for _, n := range rows {
 		at := kv.Bucket(n)
@@ -242,11 +235,8 @@ func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 			}
 			out.place(results[0], 0, n, p.k)
 		}
-		switch {
-		case rule == ranked && out.rank == 0:
+		if out.rank == 0 {
 			d.rank(b, p, out, d.hostPass.Drawn)
-		case rule == drawn && out.draw == 0:
-			d.drawChildren(b, p, out, d.hostPass.Drawn)
 		}
 		d.addEstimate(b, out)
 	}

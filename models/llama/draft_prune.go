@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -11,42 +12,33 @@ import (
 	"foretoken/webgpu/kernels/tree"
 )
 
-// pruner runs C2T's classifier between the levels of a tree, so that one run drafts all of them.
+// pruner runs a classifier between the levels of a tree, so that one run drafts all of them.
 type pruner struct {
 	net        kernels.View        // Net of tree.RecordPrune; size 0 before the first use
-	classifier *spec.C2TClassifier // the classifier whose weights net holds
+	classifier spec.NodeClassifier // the classifier whose weights net holds
 	depth      int                 // passes after the root's that the last tree may have
 }
 
-// perceptron converts a classifier to the device's form, with the scales of its inputs folded into the weights.
-func perceptron(c *spec.C2TClassifier) tree.Perceptron {
-	p := tree.Perceptron{Bias: float32(c.OutputBias)}
-	for i, weights := range c.Hidden {
-		u := tree.PerceptronUnit{Output: float32(c.Output[i])}
-		bias := c.HiddenBias[i]
-		for j, name := range c.Features {
-			w := weights[j] / c.Scale[j]
-			bias -= w * c.Mean[j]
-			switch name {
-			case spec.FeatureEntropy:
-				u.Entropy = float32(w)
-			case spec.FeatureDepth:
-				u.Depth = float32(w)
-			default:
-				u.Probability = float32(w)
-			}
-		}
-		u.Bias = float32(bias)
-		p.Units = append(p.Units, u)
+// perceptron converts a classifier to the device's form.
+func perceptron(c *spec.NodeClassifier) tree.Perceptron {
+	p := tree.Perceptron{Bias: float32(c.Bias)}
+	for _, u := range c.Units {
+		p.Units = append(p.Units, tree.PerceptronUnit{Probability: float32(u.Probability), Entropy: float32(u.Entropy),
+			Depth: float32(u.Depth), Bias: float32(u.Bias), Output: float32(u.Output)})
 	}
 	return p
 }
 
-// PreparePruned compiles the programs of DraftPruned for trees of k candidates a beam and up to depth passes after
-// the root's. If the device cannot run the classifier, it compiles those of a run for each level instead.
-func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
-	if k > tree.MostPruned || len(c.Hidden) > tree.MostPruneUnits {
-		return d.PrepareGrowth(depth, k, true)
+// holds reports whether net holds a classifier's weights.
+func (p *pruner) holds(c *spec.NodeClassifier) bool {
+	return p.classifier.Bias == c.Bias && slices.Equal(p.classifier.Units, c.Units)
+}
+
+// preparePruned compiles the programs of trees of k candidates a beam and up to depth passes after the root's whose
+// beams a classifier chooses. If the device cannot run the classifier, it compiles those of a run for each level.
+func (d *Draft) preparePruned(depth, k int, c *spec.NodeClassifier) error {
+	if k > tree.MostPruned || len(c.Units) > tree.MostPruneUnits {
+		return d.prepareExpanded(depth, k)
 	}
 	p, err := d.plan(depth, k)
 	if err != nil {
@@ -80,36 +72,36 @@ func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
 	if err := d.buildBatch(b); err != nil {
 		return err
 	}
-	if d.pruner.classifier != c {
+	if !d.pruner.holds(c) {
 		net := perceptron(c)
 		if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset+4*tree.PruneHeadWords,
 			webgpu.U32Bytes(net.Words())); err != nil {
 			return err
 		}
-		d.pruner.classifier = c
+		d.pruner.classifier = *c
 	}
 	return nil
 }
 
-// prunedReady reports whether the programs of DraftPruned are compiled.
-func (d *Draft) prunedReady(r *spec.PruneRequest) bool {
+// prunedReady reports whether the programs of a pruned tree are compiled.
+func (d *Draft) prunedReady(r *spec.DraftRequest) bool {
 	p := d.plans[r.K]
-	return d.pruner.classifier == r.Classifier && p != nil && len(p.levels) >= r.Depth &&
+	return d.pruner.net.Size > 0 && d.pruner.holds(r.Classifier) && p != nil && len(p.levels) >= r.Depth &&
 		(r.Depth == 0 || p.levels[r.Depth-1].prune != 0)
 }
 
-// DraftPruned begins a tree whose beams a classifier chooses, in one submit and one readback.
-func (d *Draft) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
-	if !d.prunedReady(&r) {
+// draftPruned begins a tree whose beams a classifier chooses.
+func (d *Draft) draftPruned(ctx context.Context, r *spec.DraftRequest) ([]spec.Level, error) {
+	if !d.prunedReady(r) {
 		return nil, nil
 	}
 	ahead, p := min(max(r.Ahead, 0), r.Depth), d.plans[r.K]
-	request := r.DraftRequest
-	r.DraftRequest.Depth, d.pruner.depth = ahead, request.Depth
-	if err := d.startTree(ctx, r.DraftRequest, pruned, nil); err != nil {
+	begun := *r
+	begun.Depth, d.pruner.depth = ahead, r.Depth
+	if err := d.startTree(ctx, &begun); err != nil {
 		return nil, err
 	}
-	if ahead < request.Depth {
+	if ahead < r.Depth {
 		// Also choose the beams of the next level and read them back: none left means that the tree is complete.
 		if err := d.placeLevel(p, ahead, d.Len(), pruned, nil); err != nil {
 			return nil, err
@@ -125,30 +117,24 @@ func (d *Draft) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Le
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	levels, err := d.endTree(r.DraftRequest, pruned, nil)
+	levels, err := d.endTree(&begun)
 	if err != nil {
 		return nil, err
 	}
-	if g := &d.tree; g.last() == ahead && ahead < request.Depth {
-		g.choose(d.chosenBeams(&p.levels[ahead], pruned))
+	if g := &d.tree; g.last() == ahead && ahead < r.Depth {
+		g.choose(d.chosenBeams(&p.levels[ahead]))
 	}
 	return levels, nil
 }
 
-// GrowPruned runs the beams that DraftPruned left and grows the tree to its end, in one submit and one readback.
-// The classifier's counts and path probabilities continue from the last level's buffers.
-func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
+// finishPruned runs the beams that draftPruned left and grows the tree to its end. The classifier's counts and path
+// probabilities continue from the last level's buffers.
+func (d *Draft) finishPruned() ([]spec.Level, error) {
 	g := &d.tree
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if g.plan == nil {
-		return nil, errNoTree
-	}
 	level, p := g.last(), g.plan
 	beams := g.levels[level].Beams
 	if len(beams) == 0 || len(g.first) > level {
-		return nil, errors.New("llama: no unfinished pruned tree to grow; DraftPruned begins one")
+		return nil, errors.New("llama: the pruned tree is complete")
 	}
 	if err := d.checkContext(g.base, d.pruner.depth); err != nil {
 		return nil, err
@@ -167,6 +153,6 @@ func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
 	}
 	g.extend(beams, level*p.k)
 	g.decode(&levels[0].out, len(beams), d.estimator != nil)
-	d.decodeLevels(levels[1:], (level+1)*p.k, pruned, nil)
+	d.decodeLevels(levels[1:], (level+1)*p.k, nil)
 	return d.drafted()
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // testClassifier mostly agrees with the draft, with some randomness.
-func testClassifier(seed uint64, features ...string) *spec.C2TClassifier {
+func testClassifier(seed uint64, features ...string) *adapt.C2TClassifier {
 	rng := rand.New(rand.NewPCG(seed, 48))
-	c := &spec.C2TClassifier{Features: features, OutputBias: -0.5}
+	c := &adapt.C2TClassifier{Features: features, OutputBias: -0.5}
 	for range features {
 		c.Mean, c.Scale = append(c.Mean, rng.Float64()), append(c.Scale, 0.2+rng.Float64())
 	}
@@ -21,7 +21,7 @@ func testClassifier(seed uint64, features ...string) *spec.C2TClassifier {
 		row := make([]float64, len(features))
 		for i, name := range features {
 			row[i] = 0.2 * rng.NormFloat64()
-			if name == spec.FeatureProbability {
+			if name == adapt.FeatureProbability {
 				row[i] += 0.3
 			}
 		}
@@ -38,14 +38,14 @@ func TestDraftPruned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		a, b := loadDraft(t, dev, "tiny-f32", Options{}), loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 8
-		if err := b.PrepareGrowth(depth-1, k, true); err != nil {
+		if err := b.Prepare(growth(depth-1, k, true)); err != nil {
 			t.Fatal(err)
 		}
 		levels, ended, full, trees, grown := map[int]int{}, 0, 0, 0, 0
-		for seed, features := range [][]string{{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth},
-			{spec.FeatureDepth, spec.FeatureProbability}} {
+		for seed, features := range [][]string{{adapt.FeatureProbability, adapt.FeatureEntropy, adapt.FeatureDepth},
+			{adapt.FeatureDepth, adapt.FeatureProbability}} {
 			c := testClassifier(uint64(seed), features...)
-			if err := a.PreparePruned(depth-1, k, c); err != nil {
+			if err := a.preparePruned(depth-1, k, c.Network()); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 3 {
@@ -126,8 +126,8 @@ func TestDraftPruned(t *testing.T) {
 			t.Fatalf("trees of %v levels, %d ended early, %d full, %d of %d in two runs: not every way was tried",
 				levels, ended, full, grown, trees)
 		}
-		if levels, err := b.DraftPruned(background, spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:1],
-			Depth: 2, K: k}, Classifier: testClassifier(9), Beta: 0.5, Nodes: 8}); err != nil || levels != nil {
+		if levels, err := b.Draft(background, spec.DraftRequest{Pending: text[:1], Depth: 2, K: k,
+			Classifier: testClassifier(9).Network(), Beta: 0.5, Nodes: 8}); err != nil || levels != nil {
 			t.Fatal("a draft that was not prepared for a classifier pruned by it")
 		}
 	})
@@ -141,22 +141,22 @@ func tokensOf(tree *spec.Tree, nodes []int32) []int32 {
 	return tokens
 }
 
-// TestGrowPruned compares the bits of trees drafted in two runs, cut at every level, with trees drafted in one.
-func TestGrowPruned(t *testing.T) {
+// TestPrunedTreeInTwoRuns compares the bits of trees drafted in two runs, cut at every level, with those of one.
+func TestPrunedTreeInTwoRuns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 6
-		c := testClassifier(0, spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth)
-		if err := d.PreparePruned(depth, k, c); err != nil {
+		c := testClassifier(0, adapt.FeatureProbability, adapt.FeatureEntropy, adapt.FeatureDepth)
+		if err := d.preparePruned(depth, k, c.Network()); err != nil {
 			t.Fatal(err)
 		}
 		draft := func(ahead int, nodes int) (levels []spec.Level, runs int) {
 			t.Helper()
 			d.Reset()
-			r := spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:3], Depth: depth, K: k},
-				Classifier: c, Beta: 0.3, Nodes: nodes, Ahead: ahead}
+			r := spec.DraftRequest{Pending: text[:3], Depth: depth, K: k, Nodes: nodes,
+				Classifier: c.Network(), Beta: 0.3, Ahead: ahead}
 			before := dev.Counters().Submits
-			levels, err := d.DraftPruned(background, r)
+			levels, err := d.Draft(background, r)
 			if err == nil && len(levels[len(levels)-1].Beams) > 0 {
 				if len(levels) != ahead+1 {
 					t.Fatalf("%d levels of %d ahead", len(levels), ahead+1)
@@ -164,7 +164,7 @@ func TestGrowPruned(t *testing.T) {
 				if err := d.Commit([]int32{0, 0, 0, 0, 0, 0}[:len(levels)]); err == nil {
 					t.Fatal("a beam without an own pass was committed")
 				}
-				levels, err = d.GrowPruned(background)
+				levels, err = d.Extend(background, spec.Extension{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +193,7 @@ func TestGrowPruned(t *testing.T) {
 				if !same {
 					t.Errorf("%d nodes, %d passes ahead: %+v, want %+v", nodes, ahead, got, want)
 				}
-				if _, err := d.GrowPruned(background); err == nil {
+				if _, err := d.Extend(background, spec.Extension{}); err == nil {
 					t.Error("a complete tree was grown")
 				}
 				var path []int32

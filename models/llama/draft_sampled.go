@@ -1,12 +1,9 @@
 package llama
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -20,56 +17,34 @@ const maxDistributions = 128
 // distributionRows stores the distributions that a tree's children were drawn from, as raw logits, in the order in
 // which the rows ran. The root's is row 0.
 type distributionRows struct {
-	logits   kernels.Logits // (rows, stride); 0 rows until the first use
-	place    kernels.View   // parameters of sample.RecordKeep
-	words    [sample.KeepWords]uint32
-	used     int // rows of the last tree
-	root     webgpu.Program
-	programs []webgpu.Program // after a host pass, by bucket; 0 until the first use
+	logits kernels.Logits // (rows, stride); 0 rows until the first use
+	place  kernels.View   // parameters of sample.RecordKeep for the root's
+	words  [sample.KeepWords]uint32
+	used   int            // rows of the last tree
+	root   webgpu.Program // stores the root's
 }
 
-// distributionLogits returns the distributions of the last SampleTree and its Expands: the raw logits of every row
-// that ran, in order. The view is the same for every tree; before the first SampleTree or PrepareSampled it is
-// empty.
+// distributionLogits returns the distributions of the last tree drawn without replacement: the raw logits of every row
+// that ran, in order. The view is the same for every tree; before the first one is prepared it is empty.
 func (d *Draft) distributionLogits() kernels.Logits { return d.distributions.logits }
 
 // distributionsUsed returns how many rows of distributionLogits belong to the last tree; 0 if it was not drawn
 // without replacement.
 func (d *Draft) distributionsUsed() int {
-	if d.tree.plan == nil || !d.tree.sampled {
+	if d.tree.plan == nil || d.tree.rule != drawn {
 		return 0
 	}
 	return d.distributions.used
 }
 
-// PrepareSampled compiles the programs of trees drawn without replacement, k children a node: by SampleTree and any
-// number of Expands of up to Limits.TopK beams, or in one run of up to depth levels after the root's. The first
-// round then does not wait for them.
-func (d *Draft) PrepareSampled(depth, k int) error {
-	p, err := d.plan(0, k)
-	if err != nil {
+// prepareDrawn compiles the programs of trees drawn without replacement, with k children a node and up to depth levels
+// after the root's, whose beams the host gives.
+func (d *Draft) prepareDrawn(depth, k int) error {
+	p, err := d.plan(depth, k)
+	if err != nil || d.drawnReady(p, depth) {
 		return err
 	}
 	if err := d.prepareDistributions(); err != nil {
-		return err
-	}
-	if p.root.draw == 0 {
-		b := &programBatch{}
-		d.drawChildren(b, p, &p.root, d.rootPass.Drawn)
-		if err := d.buildBatch(b); err != nil {
-			return err
-		}
-	}
-	if err := d.prepareHost(p, drawn, kv.Buckets[:len(d.hostForward)]...); err != nil {
-		return err
-	}
-	return d.prepareDrawnLevels(depth, k)
-}
-
-// prepareDrawnLevels compiles the levels after the root's, whose beams the host gives.
-func (d *Draft) prepareDrawnLevels(depth, k int) error {
-	p, err := d.plan(depth, k)
-	if err != nil || d.drawnReady(p, depth) {
 		return err
 	}
 	if p.buffers.places == nil {
@@ -79,6 +54,9 @@ func (d *Draft) prepareDrawnLevels(depth, k int) error {
 		}
 	}
 	b := &programBatch{}
+	if p.root.draw == 0 {
+		d.drawChildren(b, p, &p.root, d.rootPass.Drawn)
+	}
 	for i := range p.levels[:depth] {
 		l := &p.levels[i]
 		if l.store != 0 {
@@ -92,12 +70,12 @@ func (d *Draft) prepareDrawnLevels(depth, k int) error {
 	return d.buildBatch(b)
 }
 
-// drawnReady reports whether prepareDrawnLevels has nothing to compile.
+// drawnReady reports whether prepareDrawn has nothing to compile.
 func (d *Draft) drawnReady(p *plan, depth int) bool {
 	return p != nil && p.root.draw != 0 && len(p.levels) >= depth && (depth == 0 || p.levels[depth-1].store != 0)
 }
 
-// prepareDistributions makes the buffer of distributions and the programs that fill it.
+// prepareDistributions makes the buffer of distributions and the program that stores the root's.
 func (d *Draft) prepareDistributions() error {
 	stored, w := &d.distributions, &d.work
 	if stored.logits.Rows > 0 {
@@ -114,17 +92,10 @@ func (d *Draft) prepareDistributions() error {
 		return err
 	}
 	logits := kernels.Logits{View: view, Rows: rows, Vocab: d.opts.Vocab, Stride: w.stride}
+	r := d.recorder("store 1")
+	sample.RecordKeep(r, d.logitRows(1), place, logits)
 	b := &programBatch{}
-	record := func(n int, to *webgpu.Program) {
-		r := d.recorder(fmt.Sprintf("store %d", n))
-		sample.RecordKeep(r, d.logitRows(n), place, logits)
-		b.add(r, to)
-	}
-	stored.programs = make([]webgpu.Program, len(d.hostForward))
-	record(1, &stored.root)
-	for i := range stored.programs {
-		record(kv.Buckets[i], &stored.programs[i])
-	}
+	b.add(r, &stored.root)
 	if err := d.buildBatch(b); err != nil {
 		return err
 	}
@@ -140,11 +111,15 @@ func (d *Draft) drawChildren(b *programBatch, p *plan, out *proposal, positions 
 	b.add(r, &out.draw)
 }
 
-// checkDistributions returns an error if n more distributions do not fit.
-func (d *Draft) checkDistributions(n int) error {
-	if stored := &d.distributions; stored.used+n > stored.logits.Rows {
-		return fmt.Errorf("llama: a root and %d expanded beams drawn without replacement; "+
-			"%d distributions can be stored", stored.used+n-1, stored.logits.Rows)
+// checkDistributions returns an error if the distributions of a request's rows do not fit.
+func (d *Draft) checkDistributions(r *spec.DraftRequest) error {
+	rows := 1
+	for level := range r.Depth {
+		rows += len(given(r, level))
+	}
+	if most := d.distributions.logits.Rows; rows > most {
+		return fmt.Errorf("llama: a root and %d beams drawn without replacement; %d distributions can be stored",
+			rows-1, most)
 	}
 	return nil
 }
@@ -159,14 +134,4 @@ func (d *Draft) placeDistributions(place kernels.View, n int) error {
 	}
 	stored.used += n
 	return nil
-}
-
-// SampleTree consumes the pending tokens and draws the root's children, in one submit and one readback. A tree has
-// at most 128 rows including the root's, and fewer on a device whose bindings hold fewer rows of logits.
-func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if drawParams(r.Sampling, 0, true).Words()[0] == 0 {
-		return nil, errors.New("llama: children cannot be drawn without replacement at temperature 0; use DraftTree")
-	}
-	r.Depth = 0
-	return d.runTree(ctx, r, drawn, nil)
 }

@@ -36,13 +36,13 @@ func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32
 	}
 }
 
-// TestSampleTree draws trees without replacement and compares the children, the stored distributions and their row
+// TestDrawnTree draws trees without replacement and compares the children, the stored distributions and their row
 // numbers with a draft that decodes each path plainly.
-func TestSampleTree(t *testing.T) {
+func TestDrawnTree(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k = 4
-		if err := d.PrepareSampled(0, k); err != nil {
+		if err := d.prepareDrawn(2, k); err != nil {
 			t.Fatal(err)
 		}
 		if rows := d.distributionLogits(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {
@@ -51,14 +51,13 @@ func TestSampleTree(t *testing.T) {
 		for pending := 1; pending <= 2; pending++ {
 			r := spec.DraftRequest{Pending: text[len(text)-pending:], Depth: 2, K: k,
 				Sampling: spec.Sampling{Temperature: 1.3, Seed: uint64(5 + pending),
-					TopK: 2, TopP: 0.1}} // filters are ignored
+					TopK: 2, TopP: 0.1}, // filters are ignored
+				Drawn: true, Shape: &spec.Shape{Beams: [][]int32{{2, 0, 3}, {11, 1}}}}
 			prefilled(t, d, text[:len(text)-pending])
 			before := dev.Counters()
-			mustLevels(t)(d.SampleTree(background, r))
-			mustLevels(t)(d.Expand(background, []int32{2, 0, 3}))
-			levels := mustLevels(t)(d.Expand(background, []int32{11, 1}))
+			levels := mustLevels(t)(d.Draft(background, r))
 			after := dev.Counters()
-			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
+			if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 ||
 				after.Programs != before.Programs || after.Buffers != before.Buffers ||
 				after.Kernels != before.Kernels {
 				t.Fatalf("from %+v to %+v", before, after)
@@ -66,8 +65,8 @@ func TestSampleTree(t *testing.T) {
 			if d.distributionsUsed() != 1+3+2 {
 				t.Fatalf("%d rows stored", d.distributionsUsed())
 			}
-			if _, err := d.Grow(background, 1); err == nil {
-				t.Fatal("Grow of a drawn tree was not refused")
+			if _, err := d.Extend(background, spec.Extension{Passes: 1}); err == nil {
+				t.Fatal("a drawn tree grew")
 			}
 			var kept [][]float32
 			for row := range d.distributionsUsed() {
@@ -79,12 +78,12 @@ func TestSampleTree(t *testing.T) {
 				t.Fatal(err)
 			}
 			next := spec.DraftRequest{Pending: []int32{9}, Depth: 1, K: k}
-			got := mustLevels(t)(d.DraftTree(background, next))
+			got := mustLevels(t)(d.Draft(background, next))
 			if d.distributionsUsed() != 0 {
 				t.Fatal("a ranked tree has stored rows")
 			}
 			prefilled(t, d, slices.Concat(text, path))
-			sameLevels(t, "the next round", got, mustLevels(t)(d.DraftTree(background, next)))
+			sameLevels(t, "the next round", got, mustLevels(t)(d.Draft(background, next)))
 
 			row := 0
 			for level := range levels {
@@ -96,7 +95,7 @@ func TestSampleTree(t *testing.T) {
 					}
 					what := fmt.Sprintf("level %d beam %d after %v", level, beam, tokens)
 					prefilled(t, d, tokens[:len(tokens)-1])
-					plain := mustLevels(t)(d.DraftTree(background,
+					plain := mustLevels(t)(d.Draft(background,
 						spec.DraftRequest{Pending: tokens[len(tokens)-1:], K: k}))
 					if !slices.Equal(kept[row], d.readRow(t, d.work.logits, d.work.stride, 0)) {
 						t.Fatalf("%s: row %d is not its distribution", what, row)
@@ -113,40 +112,43 @@ func TestSampleTree(t *testing.T) {
 	})
 }
 
-// TestSampleTreeRoom fills the 128 stored distributions and checks the error beyond them.
-func TestSampleTreeRoom(t *testing.T) {
+// TestDrawnTreeRoom fills the 128 stored distributions and checks the error beyond them.
+func TestDrawnTreeRoom(t *testing.T) {
 	d := loadDraft(t, accelerator(t), "tiny-f32", Options{})
 	prefilled(t, d, text[:12])
-	r := spec.DraftRequest{Pending: text[12:], K: 16, Sampling: spec.Sampling{Temperature: 1, Seed: 1}}
-	if _, err := d.SampleTree(background, spec.DraftRequest{Pending: text[12:], K: 4}); err == nil {
-		t.Fatal("temperature 0 was not refused")
-	}
-	mustLevels(t)(d.SampleTree(background, r))
 	all := make([]int32, 16)
 	for i := range all {
 		all[i] = int32(15 - i)
 	}
-	for range 7 {
-		mustLevels(t)(d.Expand(background, all))
-	}
+	beams := slices.Repeat([][]int32{all}, 8)
+	r := spec.DraftRequest{Pending: text[12:], Depth: 8, K: 16, Drawn: true, Shape: &spec.Shape{Beams: beams}}
 	free := d.seq.Free()
-	if _, err := d.Expand(background, all); err == nil || d.seq.Free() != free {
-		t.Fatal("a distribution too many was not refused", err)
+	refused := func(what string) {
+		t.Helper()
+		if _, err := d.Draft(background, r); err == nil || d.seq.Free() != free {
+			t.Fatal(what, "was not refused", err)
+		}
 	}
-	levels := mustLevels(t)(d.Expand(background, all[:15]))
+	refused("temperature 0")
+	r.Sampling = spec.Sampling{Temperature: 1, Seed: 1}
+	refused("a distribution too many")
+	r.Depth = 9
+	refused("a level without beams")
+	r.Depth, beams[7] = 8, all[:15]
+	levels := mustLevels(t)(d.Draft(background, r))
 	if d.distributionsUsed() != 128 || len(levels) != 9 {
 		t.Fatal(d.distributionsUsed(), len(levels))
 	}
 	// Every path can be committed.
-	path, beams := pathTo(levels, 7, 14)
-	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
+	path, accepted := pathTo(levels, 7, 14)
+	if err := d.Commit(accepted); err != nil || d.Len() != 13+len(path) {
 		t.Fatal(err)
 	}
 }
 
-// TestSampleTreeDistribution draws the same node's children with many seeds: the first follows the softmax, the
+// TestDrawnTreeDistribution draws the same node's children with many seeds: the first follows the softmax, the
 // second the softmax without the first.
-func TestSampleTreeDistribution(t *testing.T) {
+func TestDrawnTreeDistribution(t *testing.T) {
 	dev := kerneltest.Reference(t)
 	d := loadDraft(t, dev, "tiny-f32", Options{})
 	runs := 1500
@@ -158,7 +160,7 @@ func TestSampleTreeDistribution(t *testing.T) {
 	prefilled(t, d, text[:12])
 	pending := text[12:]
 	for seed := range runs {
-		levels := mustLevels(t)(d.SampleTree(background, spec.DraftRequest{Pending: pending, K: 2,
+		levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: pending, K: 2, Drawn: true,
 			Sampling: spec.Sampling{Temperature: temperature, Seed: uint64(seed)}}))
 		firsts[levels[0].Candidates[0].Token]++
 		seconds[levels[0].Candidates[1].Token]++

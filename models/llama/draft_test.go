@@ -31,6 +31,15 @@ func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
 	return d
 }
 
+// growth lists the programs of trees that grow to a depth by k, from beams that the host chooses too if expand is set.
+func growth(depth, k int, expand bool) spec.Programs {
+	p := spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k}}
+	if expand {
+		p.Draft = spec.DraftExpanded
+	}
+	return p
+}
+
 // prefilled empties a draft's sequence and prefills a text.
 func prefilled(t *testing.T, d *Draft, tokens []int32) {
 	t.Helper()
@@ -122,14 +131,14 @@ var treeSamplings = map[string]spec.DraftRequest{
 	"apart":   {Sampling: spec.Sampling{Temperature: 1.2, Seed: 7}},
 }
 
-// TestGrowthEqualsDraftTree grows the same tree at once, in steps and beam by beam: all numbers have the same bits,
+// TestGrowthEqualsDraft grows the same tree at once, in steps and beam by beam: all numbers have the same bits,
 // nothing is compiled on the way, and each call is one submit.
-func TestGrowthEqualsDraftTree(t *testing.T) {
+func TestGrowthEqualsDraft(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 4
 		for _, expand := range []bool{false, true} {
-			if err := d.PrepareGrowth(depth, k, expand); err != nil {
+			if err := d.Prepare(growth(depth, k, expand)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -155,7 +164,10 @@ func TestGrowthEqualsDraftTree(t *testing.T) {
 				tree := func(depth int) func() ([]spec.Level, error) {
 					r := r
 					r.Depth = depth
-					return func() ([]spec.Level, error) { return d.DraftTree(background, r) }
+					return func() ([]spec.Level, error) { return d.Draft(background, r) }
+				}
+				extended := func(e spec.Extension) func() ([]spec.Level, error) {
+					return func() ([]spec.Level, error) { return d.Extend(background, e) }
 				}
 				begin()
 				want := counted(1, tree(depth))
@@ -166,16 +178,18 @@ func TestGrowthEqualsDraftTree(t *testing.T) {
 					begin()
 					counted(1, tree(first))
 					if depth-first > 1 {
-						counted(1, func() ([]spec.Level, error) { return d.Grow(background, 1) })
+						counted(1, extended(spec.Extension{Passes: 1}))
 					}
-					got := counted(1, func() ([]spec.Level, error) { return d.Grow(background, depth-d.tree.last()) })
+					got := counted(1, func() ([]spec.Level, error) {
+						return d.Extend(background, spec.Extension{Passes: depth - d.tree.last()})
+					})
 					sameLevels(t, fmt.Sprintf("%s, %d pending, grown from depth %d", how, pending, first), got, want)
 				}
 				begin()
 				got := counted(1, tree(0))
 				for len(got) <= depth {
 					beams := bestBeams(got, k)
-					got = counted(1, func() ([]spec.Level, error) { return d.Expand(background, beams) })
+					got = counted(1, extended(spec.Extension{Beams: beams}))
 				}
 				sameLevels(t, fmt.Sprintf("%s, %d pending, expanded", how, pending), got, want)
 			}
@@ -210,7 +224,7 @@ func TestGrowthMatchesReference(t *testing.T) {
 				}
 				single := &spec.Tree{}
 				single.Reset(tokens[len(tokens)-1])
-				out, err := target.Verify(background, single, spec.Sampling{})
+				out, err := verify(target, single, spec.Sampling{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -234,15 +248,15 @@ func TestGrowthMatchesReference(t *testing.T) {
 			rounds = 2
 		}
 		for round := range rounds {
-			levels := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: prefix[fed:], Depth: round % 2,
+			levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: prefix[fed:], Depth: round % 2,
 				K: k}))
 			fed = len(prefix)
 			// Expand beams in any order, more than k of them, and grow the tree from there.
 			many := len(levels[len(levels)-1].Candidates)
-			mustLevels(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
-			mustLevels(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
-			mustLevels(t)(d.Grow(background, 2))
-			levels = mustLevels(t)(d.Expand(background, []int32{24}))
+			mustLevels(t)(d.Extend(background, spec.Extension{Beams: []int32{int32(many - 1), 0, 2}}))
+			mustLevels(t)(d.Extend(background, spec.Extension{Beams: []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}}))
+			mustLevels(t)(d.Extend(background, spec.Extension{Passes: 2}))
+			levels = mustLevels(t)(d.Extend(background, spec.Extension{Beams: []int32{24}}))
 			for level := range levels {
 				check(prefix, levels, level)
 			}
@@ -271,21 +285,21 @@ func TestGrowthRefuses(t *testing.T) {
 		}
 		t.Logf("%s: %v", what, err)
 	}
-	_, err := d.Grow(background, 1)
+	_, err := d.Extend(background, spec.Extension{Passes: 1})
 	wants("growing nothing", err)
-	_, err = d.Expand(background, []int32{0})
+	_, err = d.Extend(background, spec.Extension{Beams: []int32{0}})
 	wants("expanding nothing", err)
-	_, err = d.DrawMore(background, 1)
+	_, err = d.Sample(background, spec.SampleRequest{Count: 1})
 	wants("drawing on from nothing", err)
 	prefilled(t, d, text[:10])
-	want := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[10:12], Depth: 2, K: 3}))
-	for _, beams := range [][]int32{{}, {0, 1, 0}, {-1}, {9}, make([]int32, 17)} {
-		_, err = d.Expand(background, beams)
+	want := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: text[10:12], Depth: 2, K: 3}))
+	for _, beams := range [][]int32{nil, {0, 1, 0}, {-1}, {9}, make([]int32, 17)} {
+		_, err = d.Extend(background, spec.Extension{Beams: beams})
 		wants(fmt.Sprint("expanding ", beams), err)
 	}
-	_, err = d.Grow(background, 3)
+	_, err = d.Extend(background, spec.Extension{Passes: 3})
 	wants("growing beyond the context", err)
-	_, err = d.Grow(background, 1000)
+	_, err = d.Extend(background, spec.Extension{Passes: 1000})
 	wants("growing beyond all bounds", err)
 	wants("committing a beam of no level", d.Commit([]int32{0, 0, 0}))
 	wants("committing no beam", d.Commit([]int32{3}))
@@ -294,9 +308,9 @@ func TestGrowthRefuses(t *testing.T) {
 	if d.Len() != 12 {
 		t.Fatalf("%d tokens after refused commits", d.Len())
 	}
-	got := mustLevels(t)(d.Grow(background, 2))
+	got := mustLevels(t)(d.Extend(background, spec.Extension{Passes: 2}))
 	sameLevels(t, "the tree after refusals", got[:2], want[:2])
-	if _, err := d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 1, K: 17}); err == nil {
+	if _, err := d.Draft(background, spec.DraftRequest{Pending: text[12:], Depth: 1, K: 17}); err == nil {
 		t.Fatal("more candidates than the draft gives were not refused")
 	}
 }
@@ -305,14 +319,14 @@ func TestGrowthRefuses(t *testing.T) {
 func TestDeepGrowth(t *testing.T) {
 	d := loadDraft(t, accelerator(t), "tiny-f32", Options{TopK: 15})
 	prefilled(t, d, text[:12])
-	levels := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
+	levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
 	if len(levels) != 11 || len(levels[10].Candidates) != 100 {
 		t.Fatalf("%d levels", len(levels))
 	}
 	prefilled(t, d, text[:12])
-	levels = mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], K: 15}))
+	levels = mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: text[12:], K: 15}))
 	for range 10 {
-		levels = mustLevels(t)(d.Expand(background, bestBeams(levels, 15)))
+		levels = mustLevels(t)(d.Extend(background, spec.Extension{Beams: bestBeams(levels, 15)}))
 	}
 	path, beams := pathTo(levels, 9, 3)
 	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
@@ -344,7 +358,7 @@ func TestChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const count = 6
-		if err := d.PrepareChain(count); err != nil {
+		if err := d.prepareChain(count); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range chainSamplings {
@@ -359,10 +373,10 @@ func TestChain(t *testing.T) {
 					prefilled(t, d, text[:len(text)-pending])
 					r.Count = counts[0]
 					before := dev.Counters()
-					drawn, err := d.DraftSampled(background, r)
+					drawn, err := d.Sample(background, r)
 					for _, more := range counts[1:] {
 						if err == nil {
-							drawn, err = d.DrawMore(background, more)
+							drawn, err = d.Sample(background, spec.SampleRequest{Count: more})
 						}
 					}
 					if err != nil {
@@ -418,13 +432,13 @@ func TestChain(t *testing.T) {
 					t.Fatalf("%s: %d tokens after 3 of %d committed", what, d.Len(), base)
 				}
 				next := spec.DraftRequest{Pending: []int32{want[3].Token}, Depth: 1, K: 3}
-				got := mustLevels(t)(d.DraftTree(background, next))
+				got := mustLevels(t)(d.Draft(background, next))
 				seq := slices.Clone(text)
 				for _, w := range want[:3] {
 					seq = append(seq, w.Token)
 				}
 				prefilled(t, d, seq)
-				sameLevels(t, what+", the next round", got, mustLevels(t)(d.DraftTree(background, next)))
+				sameLevels(t, what+", the next round", got, mustLevels(t)(d.Draft(background, next)))
 			}
 		}
 	})

@@ -18,16 +18,16 @@ import (
 
 // hostTree is the host's copy of a tree. Level 0 holds the root's candidates.
 type hostTree struct {
-	plan    *plan // nil: the last draft was no tree
-	sampled bool  // children were drawn without replacement
-	base    int   // committed tokens, the root included
-	levels  []spec.Level
-	values  [][]float32   // V of the beams that proposed each level
-	first   []int         // index in Draft.slots of each level's first beam
-	memory  []levelMemory // of each level, reused from tree to tree
-	order   []int32       // scratch: a level's candidates by rank
-	scores  []float32     // V of the beams that the host chose
-	broken  int           // first level with logits that are not finite; -1: none
+	plan   *plan // nil: the last draft was no tree
+	rule   candidateRule
+	base   int // committed tokens, the root included
+	levels []spec.Level
+	values [][]float32   // V of the beams that proposed each level
+	first  []int         // index in Draft.slots of each level's first beam
+	memory []levelMemory // of each level, reused from tree to tree
+	order  []int32       // scratch: a level's candidates by rank
+	scores []float32     // V of the beams that the host chose
+	broken int           // first level with logits that are not finite; -1: none
 }
 
 // levelMemory is the memory of a level.
@@ -40,8 +40,8 @@ type levelMemory struct {
 }
 
 // begin starts a tree after base committed tokens.
-func (g *hostTree) begin(p *plan, base int, sampled bool) {
-	g.plan, g.base, g.sampled = p, base, sampled
+func (g *hostTree) begin(p *plan, base int, rule candidateRule) {
+	g.plan, g.base, g.rule = p, base, rule
 	g.levels, g.values, g.first, g.broken = g.levels[:0], g.values[:0], g.first[:0], -1
 }
 
@@ -121,7 +121,7 @@ func (g *hostTree) decode(out *proposal, n int, estimated bool) {
 		}
 		for i := range k {
 			c := spec.Candidate{Token: int32(got.IDs[i]), LogQ: got.Values[i], Beam: int32(beam)}
-			if g.sampled && c.LogQ <= kernels.LowLogit/2 {
+			if g.rule == drawn && c.LogQ <= kernels.LowLogit/2 {
 				c.LogQ = float32(math.Inf(-1))
 			}
 			l.Candidates[beam*k+i] = c
@@ -159,32 +159,71 @@ func (g *hostTree) slotOf(path []int32) (int, error) {
 	return g.first[level] + int(beam), nil
 }
 
-// DraftTree consumes the pending tokens and grows the levels, in one submit and one readback.
-func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r, ranked, nil)
+// Draft implements spec.DraftModel, in one submit and one readback. A tree drawn without replacement has at most 128
+// rows including the root's, and fewer on a device whose bindings hold fewer rows of logits.
+func (d *Draft) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	if r.Classifier != nil {
+		return d.draftPruned(ctx, &r)
+	}
+	return d.runTree(ctx, &r)
 }
 
 // runTree starts, runs and decodes a tree.
-func (d *Draft) runTree(ctx context.Context, r spec.DraftRequest, rule candidateRule,
-	beams [][]int32) ([]spec.Level, error) {
-	if err := d.startTree(ctx, r, rule, beams); err != nil {
+func (d *Draft) runTree(ctx context.Context, r *spec.DraftRequest) ([]spec.Level, error) {
+	if err := d.startTree(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(r, rule, beams)
+	return d.endTree(r)
 }
 
-// startTree starts the run of DraftTree, or of a tree that is drawn without replacement. beams, if not nil, gives
-// the candidates of each level but the last that become its beams, up to k of them; a drawn tree needs them.
-func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error {
+// given returns the beams of a request's level that its shape names; nil: the draft chooses them.
+func given(r *spec.DraftRequest, level int) []int32 {
+	if r.Shape == nil {
+		return nil
+	}
+	return r.Shape.Beams[level]
+}
+
+// checkShape refuses shapes that do not name beams of every level of a tree, and trees that need a shape.
+func checkShape(r *spec.DraftRequest) error {
+	if r.Shape == nil {
+		if r.Drawn && r.Depth > 0 {
+			return errors.New("llama: a tree drawn without replacement needs a shape")
+		}
+		return nil
+	}
+	if len(r.Shape.Beams) != r.Depth {
+		return fmt.Errorf("llama: a shape of %d levels for a tree of %d", len(r.Shape.Beams)+1, r.Depth+1)
+	}
+	for _, beams := range r.Shape.Beams {
+		if len(beams) == 0 || len(beams) > r.K {
+			return fmt.Errorf("llama: a shape with %d beams of a level; want 1 to %d", len(beams), r.K)
+		}
+	}
+	return nil
+}
+
+// startTree starts the run of a tree.
+func (d *Draft) startTree(ctx context.Context, r *spec.DraftRequest) error {
+	rule := ruleOf(r)
+	if err := checkShape(r); err != nil {
+		return err
+	}
 	p, err := d.plan(r.Depth, r.K)
 	if err != nil {
 		return err
 	}
 	if rule == drawn {
-		if err := d.PrepareSampled(r.Depth, r.K); err != nil {
+		if drawParams(r.Sampling, 0, true).Words()[0] == 0 {
+			return errors.New("llama: children cannot be drawn without replacement at temperature 0; rank them")
+		}
+		if err := d.prepareDrawn(r.Depth, r.K); err != nil {
+			return err
+		}
+		if err := d.checkDistributions(r); err != nil {
 			return err
 		}
 	}
@@ -208,19 +247,13 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candida
 		d.programs = append(d.programs, d.rootForward[rows-1], p.root.rank)
 	}
 	for level := range r.Depth {
-		var given []int32
-		if beams != nil {
-			given = beams[level]
-		}
+		beams := given(r, level)
 		if rule == drawn {
-			if err := d.checkDistributions(len(given)); err != nil {
-				return err
-			}
-			if err := d.placeDistributions(p.buffers.places[level].view(0, sample.KeepWords), len(given)); err != nil {
+			if err := d.placeDistributions(p.buffers.places[level].view(0, sample.KeepWords), len(beams)); err != nil {
 				return err
 			}
 		}
-		if err := d.addLevel(p, level, d.Len(), rule, given); err != nil {
+		if err := d.addLevel(p, level, d.Len(), rule, beams); err != nil {
 			return err
 		}
 	}
@@ -229,11 +262,11 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candida
 }
 
 // endTree decodes the readback of a run that startTree started.
-func (d *Draft) endTree(r spec.DraftRequest, rule candidateRule, beams [][]int32) ([]spec.Level, error) {
+func (d *Draft) endTree(r *spec.DraftRequest) ([]spec.Level, error) {
 	p := d.plans[r.K]
-	d.tree.begin(p, d.Len(), rule == drawn)
+	d.tree.begin(p, d.Len(), ruleOf(r))
 	d.tree.decode(&p.root, 1, d.estimator != nil)
-	d.decodeLevels(p.levels[:r.Depth], 0, rule, beams)
+	d.decodeLevels(p.levels[:r.Depth], 0, r.Shape)
 	return d.drafted()
 }
 
@@ -316,14 +349,14 @@ func (d *Draft) readLevels(before *result, levels []planLevel) {
 	}
 }
 
-// decodeLevels decodes levels whose beams the device chose or the host gave; their slots begin at index first. A
+// decodeLevels decodes levels whose beams the device chose or a shape names; their slots begin at index first. A
 // pruned tree ends at the first level without beams.
-func (d *Draft) decodeLevels(levels []planLevel, first int, rule candidateRule, beams [][]int32) {
+func (d *Draft) decodeLevels(levels []planLevel, first int, shape *spec.Shape) {
 	g := &d.tree
 	for i := range levels {
-		chosen := d.chosenBeams(&levels[i], rule)
-		if beams != nil {
-			chosen = chosen[:len(beams[i])]
+		chosen := d.chosenBeams(&levels[i])
+		if shape != nil {
+			chosen = chosen[:len(shape.Beams[i])]
 		}
 		if len(chosen) == 0 {
 			return
@@ -335,11 +368,11 @@ func (d *Draft) decodeLevels(levels []planLevel, first int, rule candidateRule, 
 
 // chosenBeams returns the candidates of the last level that became the beams of next, from the readback; valid
 // until the next call.
-func (d *Draft) chosenBeams(next *planLevel, rule candidateRule) []int32 {
+func (d *Draft) chosenBeams(next *planLevel) []int32 {
 	g := &d.tree
 	n, k := g.plan.k, g.plan.k
 	chosen, _ := tree.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
-	if end := slices.Index(chosen, tree.NotGiven); rule == pruned && end >= 0 { // bound: TopK
+	if end := slices.Index(chosen, tree.NotGiven); g.rule == pruned && end >= 0 { // bound: TopK
 		n = end
 	}
 	g.order = resize(g.order, n)
@@ -350,50 +383,48 @@ func (d *Draft) chosenBeams(next *planLevel, rule candidateRule) []int32 {
 }
 
 // ruleOf returns the rule by which a request drafts.
-func ruleOf(r *spec.JointRequest) candidateRule {
-	if r.Drawn {
+func ruleOf(r *spec.DraftRequest) candidateRule {
+	switch {
+	case r.Classifier != nil:
+		return pruned
+	case r.Drawn:
 		return drawn
 	}
 	return ranked
 }
 
-// shapedReady reports whether the programs of DraftShaped are compiled.
-func (d *Draft) shapedReady(r *spec.JointRequest) bool {
+// treeReady reports whether the programs of a request's tree are compiled and its beams fit them.
+func (d *Draft) treeReady(r *spec.DraftRequest) bool {
 	p := d.plans[r.K]
-	if r.Depth < 0 || p == nil || len(p.levels) < r.Depth || (r.Chosen != nil || r.Drawn) && len(r.Beams) < r.Depth {
+	if p == nil || len(p.levels) < r.Depth || checkShape(r) != nil {
 		return false
 	}
-	fed := 1
-	for _, beams := range r.Beams {
-		if len(beams) == 0 || len(beams) > r.K {
-			return false
-		}
-		fed += len(beams)
-	}
-	return !r.Drawn || d.drawnReady(p, r.Depth) && fed <= d.distributions.logits.Rows
+	return !r.Drawn || d.drawnReady(p, r.Depth) && d.checkDistributions(r) == nil
 }
 
-// DraftShaped implements spec.DraftModel, in one submit and one readback.
-func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r.DraftRequest, ruleOf(r), r.Beams)
-}
-
-var errNoTree = errors.New("llama: no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")
-
-// Grow runs more passes in one submit and one readback.
-func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
+// Extend implements spec.DraftModel, in one submit and one readback.
+func (d *Draft) Extend(ctx context.Context, e spec.Extension) ([]spec.Level, error) {
 	g := &d.tree
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case g.plan == nil:
+		return nil, errors.New("llama: no tree to grow; Draft begins one, and Commit ends it")
+	case g.rule == drawn:
+		return nil, errors.New("llama: a tree drawn without replacement cannot grow")
+	case g.rule == pruned:
+		return d.finishPruned()
+	case len(e.Beams) > 0:
+		return d.expand(e.Beams)
 	}
-	if g.plan == nil {
-		return nil, errNoTree
-	}
-	if g.sampled {
-		return nil, errors.New("llama: Grow cannot extend a tree drawn without replacement; use Expand")
-	}
+	return d.grow(e.Passes)
+}
+
+// grow runs passes over the best candidates.
+func (d *Draft) grow(passes int) ([]spec.Level, error) {
+	g := &d.tree
 	if passes < 1 {
-		return g.levels, nil
+		return nil, fmt.Errorf("llama: a tree to grow by %d passes; want at least one", passes)
 	}
 	level := g.last()
 	p, err := d.plan(level+passes, g.plan.k)
@@ -436,22 +467,16 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	}
 	g.extend(beams, first)
 	g.decode(&levels[0].out, p.k, d.estimator != nil)
-	d.decodeLevels(levels[1:], first+p.k, ranked, nil)
+	d.decodeLevels(levels[1:], first+p.k, nil)
 	return d.drafted()
 }
 
-// Expand runs one pass over beams that the host chose, in one submit and one readback.
-func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error) {
+// expand runs one pass over beams that the host chose.
+func (d *Draft) expand(beams []int32) ([]spec.Level, error) {
 	g := &d.tree
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if g.plan == nil {
-		return nil, errNoTree
-	}
 	n, level := len(beams), g.last()
-	if n < 1 || n > d.opts.TopK {
-		return nil, fmt.Errorf("llama: %d beams to expand; want 1 to %d", n, d.opts.TopK)
+	if n > d.opts.TopK {
+		return nil, fmt.Errorf("llama: %d beams to expand; want at most %d", n, d.opts.TopK)
 	}
 	for i, b := range beams {
 		if b < 0 || int(b) >= len(g.levels[level].Candidates) || slices.Contains(beams[:i], b) { // bound: TopK
@@ -468,14 +493,7 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	if n > d.seq.Free() {
 		return nil, kv.ErrFull
 	}
-	rule := ranked
-	if g.sampled {
-		rule = drawn
-		if err := d.checkDistributions(n); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.prepareHost(g.plan, rule, n); err != nil {
+	if err := d.prepareHost(g.plan, n); err != nil {
 		return nil, err
 	}
 	first := len(d.slots)
@@ -488,15 +506,7 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 		return nil, err
 	}
 	out := g.plan.hostProposal(n)
-	d.programs = append(d.programs[:0], d.hostForward[kv.Bucket(n)])
-	if g.sampled {
-		if err := d.placeDistributions(d.distributions.place, n); err != nil {
-			return nil, err
-		}
-		d.programs = append(d.programs, d.distributions.programs[kv.Bucket(n)], out.draw)
-	} else {
-		d.programs = append(d.programs, out.rank)
-	}
+	d.programs = append(d.programs[:0], d.hostForward[kv.Bucket(n)], out.rank)
 	if d.estimator != nil {
 		d.programs = append(d.programs, out.accept)
 	}

@@ -110,9 +110,14 @@ func newEagleNet(dev webgpu.Device, target *Target, f *gguf.File, o Options) (*e
 	return &eagleNet{Model: m, target: target, source: f}, taps, nil
 }
 
+// Draft drafts a tree, as Draft.Draft does.
+func (e *EAGLE3) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	return e.headSequence.Draft.Draft(ctx, r)
+}
+
 // Reset empties the sequence.
 func (e *EAGLE3) Reset() {
-	e.Draft.Reset()
+	e.headSequence.Draft.Reset()
 	e.length, e.uncached, e.singleToken = 0, e.uncached[:0], false
 }
 
@@ -124,7 +129,7 @@ func (e *EAGLE3) ReusePrefix(tokens []int32) int {
 		e.Reset()
 		return 0
 	}
-	e.length, e.uncached = 1+e.Draft.ReusePrefix(tokens[1:]), e.uncached[:0]
+	e.length, e.uncached = 1+e.headSequence.Draft.ReusePrefix(tokens[1:]), e.uncached[:0]
 	return e.length
 }
 
@@ -140,8 +145,8 @@ func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32) error {
 		return err
 	}
 	e.addTokens(tokens)
-	if n := min(len(e.uncached), e.target.Len()-e.Draft.Len()); n > 0 {
-		return e.prefillPairs(ctx, n, e.Draft.Prefill)
+	if n := min(len(e.uncached), e.target.Len()-e.headSequence.Draft.Len()); n > 0 {
+		return e.prefillPairs(ctx, n, e.headSequence.Draft.Prefill)
 	}
 	return nil
 }
@@ -203,7 +208,7 @@ func (e *headSequence) placeEmpty() error {
 // Commit appends accepted tokens, as Draft.Commit does. Their pairs run with the next draft, when the target has
 // their features.
 func (e *EAGLE3) Commit(beams []int32) error {
-	d, at := e.Draft, len(e.uncached)
+	d, at := e.headSequence.Draft, len(e.uncached)
 	for level, beam := range beams {
 		if _, err := d.slotOf(beams[:level+1]); err != nil {
 			e.uncached = e.uncached[:at]

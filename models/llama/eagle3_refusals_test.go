@@ -35,7 +35,7 @@ func TestEAGLE3Refusals(t *testing.T) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 	}
-	if _, err := head.DraftTree(background, spec.DraftRequest{Pending: text[:3], Depth: 1, K: 2}); err == nil ||
+	if _, err := head.Draft(background, spec.DraftRequest{Pending: text[:3], Depth: 1, K: 2}); err == nil ||
 		!strings.Contains(err.Error(), "features of 2") {
 		t.Errorf("a target that has consumed nothing: %v", err)
 	}

@@ -383,7 +383,7 @@ func commitRun(t *testing.T, target *Target, run []int32) []spec.NodeOutput {
 	}
 	// A sibling that is not accepted, so that slots are out of order.
 	tree.Add(0, (run[0]+3)%int32(target.cfg.Vocab), 0)
-	out, err := target.Verify(background, &tree, spec.Sampling{})
+	out, err := verify(target, &tree, spec.Sampling{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,7 +431,7 @@ func testReference(t *testing.T, target *Target, head *EAGLE3, ref *refHead) {
 		pending := seq[head.Len():]
 		what := fmt.Sprintf("round %d", round)
 		r := spec.DraftRequest{Pending: pending, Depth: depth, K: k}
-		levels := mustLevels(t)(head.DraftTree(background, r))
+		levels := mustLevels(t)(head.Draft(background, r))
 		if head.Len() != len(seq) {
 			t.Fatalf("%s: the head holds %d tokens, want %d", what, head.Len(), len(seq))
 		}
@@ -520,12 +520,12 @@ func TestEAGLE3Grows(t *testing.T) {
 		for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 5}} {
 			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 3, K: 3, Coupled: true, Sampling: s}
 			begin()
-			want := mustLevels(t)(head.DraftTree(background, r))
+			want := mustLevels(t)(head.Draft(background, r))
 			begin()
 			r.Depth = 1
-			mustLevels(t)(head.DraftTree(background, r))
-			got := mustLevels(t)(head.Grow(background, 1))
-			got = mustLevels(t)(head.Expand(background, bestBeams(got, 3)))
+			mustLevels(t)(head.Draft(background, r))
+			got := mustLevels(t)(head.Extend(background, spec.Extension{Passes: 1}))
+			got = mustLevels(t)(head.Extend(background, spec.Extension{Beams: bestBeams(got, 3)}))
 			sameLevels(t, fmt.Sprintf("temperature %g", s.Temperature), got, want)
 			beams, tokens := accepted(got, 3)
 			if err := head.Commit(beams); err != nil {

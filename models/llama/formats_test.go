@@ -249,7 +249,7 @@ func TestMixedFormats(t *testing.T) {
 					most = 4
 				}
 				restartBy(t, m, tokens[:len(tokens)-1], most)
-				if _, err := m.Verify(background, node(tokens[len(tokens)-1]), spec.Sampling{}); err != nil {
+				if _, err := verify(m, node(tokens[len(tokens)-1]), spec.Sampling{}); err != nil {
 					t.Fatal(err)
 				}
 				got, worst := m.logitsOf(t, 0), 0.0

@@ -217,7 +217,7 @@ func verifyChain(t *testing.T, m *Target, tokens []int32) []spec.NodeOutput {
 		chain.Depths, chain.Scores = append(chain.Depths, int32(i+1)), append(chain.Scores, 0)
 		path = append(path, int32(i+1))
 	}
-	outputs, err := m.Verify(context.Background(), chain, spec.Sampling{})
+	outputs, err := verify(m, chain, spec.Sampling{})
 	if err != nil {
 		t.Fatal(err)
 	}

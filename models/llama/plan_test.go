@@ -171,7 +171,7 @@ func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Op
 	}
 	for _, m := range []*Target{wide, thin} {
 		restart(t, m, prompt)
-		if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+		if _, err := verify(m, tree, spec.Sampling{}); err != nil {
 			t.Fatal(err)
 		}
 	}

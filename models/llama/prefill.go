@@ -61,7 +61,7 @@ func (m *Model) logitRows(n int) kernels.Logits {
 func (m *Model) Limits() spec.Limits {
 	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK,
 		Spare:     m.spareSlots(),
-		LogitRows: min(m.passRows(), m.opts.MaxRows)}
+		LogitRows: min(m.passRows(), m.opts.MaxRows), Joint: true}
 }
 
 // Reset empties the sequence.

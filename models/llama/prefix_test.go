@@ -93,7 +93,9 @@ func TestKeptPrefix(t *testing.T) {
 				spec.Sampling{}},
 		} {
 			c, s := way.Config, way.Sampling
-			draft.UseHead(c.Adapt == method.AdaptAcceptance)
+			if err := draft.Prepare(spec.Programs{Accepts: c.Adapt == method.AdaptAcceptance}); err != nil {
+				t.Fatal(err)
+			}
 			model := models[c.Source]
 			fresh, _ := converse(t, target, model, c, s, false)
 			kept, reused := converse(t, target, model, c, s, true)
@@ -234,7 +236,7 @@ func TestWithin(t *testing.T) {
 	tree.Reset(text[5])
 	verify := func() (out spec.NodeOutput) {
 		t.Helper()
-		got, err := target.Verify(background, tree, spec.Sampling{})
+		got, err := verify(target, tree, spec.Sampling{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,19 +15,20 @@ import (
 )
 
 // Target is a target model. It verifies token trees by drawing at every node (this file) or against a draft's
-// distributions (target_chain.go, target_sampled.go), drafts and verifies in one submit (target_draft_verify.go),
-// scores texts (target_score.go) and embeds them (hidden.go). target_parts.go has the passes they share.
+// distributions (target_chain.go, target_sampled.go), drafts and verifies in one submit (target_joint.go), scores texts
+// (target_score.go) and embeds them (hidden.go). target_parts.go has the passes they share.
 type Target struct {
 	*Model
-	parts       map[part]*partPrograms
-	prepared    int // largest tree whose programs are compiled, in nodes
-	chains      map[chainKey]webgpu.Program
-	sampled     sampledTrees
-	draftVerify draftVerifyRuns
-	verdicts    verdictMemory
-	adjuster    adjuster
-	logitBack   webgpu.Memory          // readback of Logits
-	scores      map[int]webgpu.Program // by bucket
+	parts     map[part]*partPrograms
+	prepared  int // largest tree whose programs are compiled, in nodes
+	chains    map[chainKey]webgpu.Program
+	sampled   sampledTrees
+	joint     jointRuns
+	answer    spec.Pass // of the last pass
+	verdicts  verdictMemory
+	adjuster  adjuster
+	logitBack webgpu.Memory          // readback of Logits
+	scores    map[int]webgpu.Program // by bucket
 
 	results results
 	scratch kernels.View // of sample.RecordFilter
@@ -40,7 +41,7 @@ type Target struct {
 	nodes    []int32          // tokens of the last tree's nodes
 }
 
-var _ spec.JointTarget = (*Target)(nil)
+var _ spec.Target = (*Target)(nil)
 
 // results holds the outputs of a pass, one range for each kind, in one buffer with a host copy.
 type results struct {
@@ -131,9 +132,9 @@ func (t *Target) record() error {
 		return err
 	}
 	if t.opts.Lean {
-		return t.Prepare(1)
+		return t.prepareTrees(1)
 	}
-	return t.Prepare(min(defaultRows, rows))
+	return t.prepareTrees(min(defaultRows, rows))
 }
 
 // makePrefill compiles the programs of Prefill.
@@ -156,7 +157,7 @@ func (t *Target) Warm(rows int) error {
 	if err := t.makeFilter(part{0, 1}); err != nil {
 		return err
 	}
-	return t.Prepare(rows)
+	return t.prepareTrees(rows)
 }
 
 // makeFilter compiles a part's filter program if a lean load left it out.
@@ -248,7 +249,7 @@ func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := t.Prepare(len(tree.Tokens)); err != nil {
+	if err := t.prepareTrees(len(tree.Tokens)); err != nil {
 		return err
 	}
 	if filters(s) && len(tree.Tokens) == 1 {
@@ -272,37 +273,109 @@ func (t *Target) read(kind rowResults, n int) {
 		Dst: t.results.of(kind, n).Bytes()})
 }
 
-// Verify runs a tree in one submit and one readback.
-func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
-	if err := t.begin(ctx, tree, s); err != nil {
+// Prepare implements spec.Target.
+func (t *Target) Prepare(p spec.Programs) error {
+	nodes := max(p.Budget.Nodes, 1)
+	if err := t.prepareTrees(nodes); err != nil {
+		return err
+	}
+	if p.Pass != spec.PassOutputs || p.Joint && p.Model != nil {
+		d, err := t.draftOf(p.Model)
+		if err != nil {
+			return err
+		}
+		if err := t.prepareJoint(d, p); err != nil {
+			return err
+		}
+	}
+	return t.prepareAdjustments(nodes, p.Adjust)
+}
+
+// Verify implements spec.Target, in one submit and one readback. To draft in the same run, the draft has to be on the
+// target's device, the tree has to fit one part of a pass, and Prepare has to have compiled all programs.
+func (t *Target) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	if r.Tree == nil {
+		return t.draftVerify(ctx, &r)
+	}
+	n := len(r.Tree.Tokens)
+	var d *Draft
+	var err error
+	switch r.Kind {
+	case spec.PassChain, spec.PassDivergence:
+		d, err = t.checkChain(&r)
+	case spec.PassSampled:
+		d, err = t.checkSampled(&r)
+	}
+	if err != nil {
 		return nil, err
 	}
-	n := len(tree.Tokens)
-	t.verifyParts(n, s)
-	t.readOutputs(n, s)
+	if err := t.begin(ctx, r.Tree, r.Sampling); err != nil {
+		return nil, err
+	}
+	if r.Kind == spec.PassSampled {
+		if err := t.prepareVerifiers(d, n, n); err != nil {
+			return nil, err
+		}
+		if err := t.planSampled(r.Tree, r.Rows, d); err != nil {
+			return nil, err
+		}
+	}
+	t.addPass(&r, d, n)
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return nil, err
 	}
-	return t.decodeOutputs(n, s), nil
+	return t.decode(&r, n), nil
 }
 
-// verifyParts adds the programs of the pass over a tree of n nodes.
-func (t *Target) verifyParts(n int, s spec.Sampling) {
+// addPass adds the pass over n nodes and its readbacks to the run. d is the draft that it compares with.
+func (t *Target) addPass(r *spec.PassRequest, d *Draft, n int) {
+	compares := r.Kind == spec.PassDivergence
+	draws := compares || r.Kind == spec.PassOutputs // at every node, whatever the draft
 	t.eachPart(n, func(key part, p *partPrograms) {
 		t.pass(key, p)
-		t.programs = append(t.programs, p.sample)
-		if filters(s) {
+		if draws {
+			t.programs = append(t.programs, p.sample)
+		}
+		// At temperature 0 softmaxes are compared, which need no record.
+		if !draws || filters(r.Sampling) || compares && r.Sampling.Temperature > 0 {
 			t.programs = append(t.programs, p.filter)
 		}
+		switch r.Kind {
+		case spec.PassChain, spec.PassDivergence:
+			t.programs = append(t.programs, t.chains[chainKey{d, n - 1, compares}])
+		case spec.PassSampled:
+			t.programs = append(t.programs, t.sampled.verifiers[verifierKey{d, key}])
+		}
 	})
-}
-
-// readOutputs adds the readbacks that decodeOutputs needs.
-func (t *Target) readOutputs(n int, s spec.Sampling) {
-	t.read(t.results.records, n)
-	if filters(s) {
+	if draws {
+		t.read(t.results.records, n)
+	} else {
+		t.read(t.results.verdicts, n)
+	}
+	if !draws || filters(r.Sampling) {
 		t.read(t.results.filtered, n)
 	}
+	if compares {
+		t.read(t.results.divergences, n-1)
+	}
+}
+
+// decode decodes the answer to a pass over n nodes.
+func (t *Target) decode(r *spec.PassRequest, n int) *spec.Pass {
+	a := &t.answer
+	*a = spec.Pass{}
+	switch r.Kind {
+	case spec.PassChain:
+		a.Chain = t.chainVerdicts(n)
+	case spec.PassSampled:
+		a.Children = t.treeVerdicts(n)
+	default:
+		a.Outputs = t.decodeOutputs(n, r.Sampling)
+	}
+	if r.Kind == spec.PassDivergence {
+		a.Divergences = t.divergences(n)
+	}
+	return a
 }
 
 // decodeOutputs decodes the outputs of n nodes.

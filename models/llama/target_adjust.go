@@ -11,7 +11,7 @@ import (
 	"foretoken/webgpu/kernels/sample"
 )
 
-// adjuster changes the logits of a pass, by masks and biases, before they are sampled. PrepareAdjustments makes its
+// adjuster changes the logits of a pass, by masks and biases, before they are sampled. prepareAdjustments makes its
 // buffers and programs, otherwise the first use does.
 type adjuster struct {
 	which, masks     kernels.View // u32 (rows); (rows, sample.MaskWords)
@@ -28,7 +28,7 @@ type adjustPrograms struct{ mask, adjust webgpu.Program }
 // maxCommonBiases bounds the biased tokens that are not among those drawn.
 const maxCommonBiases = 1024
 
-// Adjust implements spec.Target. It compiles programs that PrepareAdjustments has not compiled.
+// Adjust implements spec.Target. It compiles programs that prepareAdjustments has not compiled.
 func (t *Target) Adjust(s *spec.Adjustment) error {
 	h, n := &t.adjuster, s.Nodes
 	h.next = spec.AdjustmentKinds{}
@@ -39,7 +39,7 @@ func (t *Target) Adjust(s *spec.Adjustment) error {
 	if n < 1 || n > t.opts.MaxRows || len(s.Which) > n || len(s.Own) > n {
 		return fmt.Errorf("llama: adjusting the logits of %d nodes; %d can be verified", n, t.opts.MaxRows)
 	}
-	if err := t.Prepare(n); err != nil {
+	if err := t.prepareTrees(n); err != nil {
 		return err
 	}
 	h.parts = h.parts[:0]
@@ -120,14 +120,14 @@ func (t *Target) writeBiases(s *spec.Adjustment, rows int) error {
 	return t.dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
 }
 
-// PrepareAdjustments compiles the programs of Adjust, and those of the trees, for trees of up to rows nodes; where
+// prepareAdjustments compiles the programs of Adjust, and those of the trees, for trees of up to rows nodes; where
 // neither masks nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come
 // in the middle of a request, and so may the first bias, because penalties have none before the first token.
-func (t *Target) PrepareAdjustments(rows int, want spec.AdjustmentKinds) error {
+func (t *Target) prepareAdjustments(rows int, want spec.AdjustmentKinds) error {
 	if !want.Masks && !want.Biases {
 		return nil
 	}
-	if err := t.Prepare(rows); err != nil {
+	if err := t.prepareTrees(rows); err != nil {
 		return err
 	}
 	var parts []part

@@ -80,7 +80,7 @@ func TestShape(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					got, err := m.Verify(background, tree, s)
+					got, err := verify(m, tree, s)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -190,7 +190,7 @@ func TestShapeRefuses(t *testing.T) {
 		}
 	}
 	restart(t, m, text)
-	if _, err := m.Verify(background, node(1), spec.Sampling{}); err != nil {
+	if _, err := verify(m, node(1), spec.Sampling{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]int32{{1, 0}, {-1, 0}, {0, -1}, {0, int32(m.opts.Vocab)}} {

@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -45,54 +44,27 @@ type chainKey struct {
 	divergence bool // measure the distances; otherwise apply the rejection rule
 }
 
-// PrepareChains compiles the programs of VerifyChain and VerifyDivergence for chains of up to most tokens of a
-// draft, so that the first round does not wait for them.
-func (t *Target) PrepareChains(draft spec.DraftModel, most int) error {
-	d, err := t.draftOf(draft)
+// checkChain returns the draft that sampled a request's chain, which has to be a prefix of its last one, and compiles
+// the program that compares with it.
+func (t *Target) checkChain(r *spec.PassRequest) (*Draft, error) {
+	d, err := t.draftOf(r.Model)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := d.PrepareChain(most); err != nil {
-		return err
-	}
-	if err := t.Prepare(most + 1); err != nil {
-		return err
-	}
-	for k := 1; k <= most; k++ {
-		for _, gaps := range []bool{false, true} {
-			if _, err := t.chainProgram(chainKey{d, k, gaps}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// beginChain starts a run over a chain, which has to be a prefix of the draft's last one, and returns the program that
-// verifies it.
-func (t *Target) beginChain(ctx context.Context, chain *spec.Tree, draft spec.DraftModel, s spec.Sampling,
-	divergence bool) (webgpu.Program, error) {
-	d, err := t.draftOf(draft)
-	if err != nil {
-		return 0, err
-	}
-	k := len(chain.Tokens) - 1
+	k := len(r.Tree.Tokens) - 1
 	if k < 1 || k > len(d.sampled) {
-		return 0, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
+		return nil, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
 	}
 	if k >= t.passRows() {
-		return 0, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
+		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
 	}
-	for i, token := range chain.Tokens[1:] {
-		if token != d.sampled[i].Token || chain.Parents[i+1] != int32(i) {
-			return 0, errors.New("llama: the chain to verify is not the one that the draft sampled last")
+	for i, token := range r.Tree.Tokens[1:] {
+		if token != d.sampled[i].Token || r.Tree.Parents[i+1] != int32(i) {
+			return nil, errors.New("llama: the chain to verify is not the one that the draft sampled last")
 		}
 	}
-	program, err := t.chainProgram(chainKey{d, k, divergence})
-	if err != nil {
-		return 0, err
-	}
-	return program, t.begin(ctx, chain, s)
+	_, err = t.chainProgram(chainKey{d, k, r.Kind == spec.PassDivergence})
+	return d, err
 }
 
 // chainProgram returns the program that verifies a chain, compiled at first use. It reads the records of the part's
@@ -117,32 +89,6 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 	return buildInto(t.Model, t.chains, key, r)
 }
 
-// VerifyChain verifies a chain that draft sampled by the rejection rule, in one submit and one readback. The draft
-// must be on the same device.
-func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
-	s spec.Sampling) ([]spec.ChainVerdict, error) {
-	n := len(chain.Tokens)
-	verify, err := t.beginChain(ctx, chain, draft, s, false)
-	if err != nil {
-		return nil, err
-	}
-	t.eachPart(n, func(key part, p *partPrograms) {
-		t.pass(key, p)
-		t.programs = append(t.programs, p.filter, verify)
-	})
-	t.readVerdicts(n)
-	if err := t.run(t.programs, t.regions...); err != nil {
-		return nil, err
-	}
-	return t.chainVerdicts(n), nil
-}
-
-// readVerdicts adds the readback of the verdicts on n nodes, and of the records that tell whether logits are finite.
-func (t *Target) readVerdicts(n int) {
-	t.read(t.results.verdicts, n)
-	t.read(t.results.filtered, n)
-}
-
 // finite reports whether the logits of a node were finite, by the readback of its filter's record.
 func (t *Target) finite(node int) bool {
 	f := sample.DecodeFilter(t.results.of(t.results.filtered, node+1)[kernels.FilterWords*node:])
@@ -160,36 +106,6 @@ func (t *Target) chainVerdicts(n int) []spec.ChainVerdict {
 		}
 	}
 	return t.verdicts.chain
-}
-
-// VerifyDivergence is Verify for a chain that draft sampled. It also returns the distance between draft and target
-// at every node but the last, in one submit and one readback. The draft must be on the same device.
-func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
-	s spec.Sampling) ([]spec.NodeOutput, []spec.Divergence, error) {
-	n := len(chain.Tokens)
-	compare, err := t.beginChain(ctx, chain, draft, s, true)
-	if err != nil {
-		return nil, nil, err
-	}
-	t.addComparison(n, s, compare, t.pass)
-	if err := t.run(t.programs, t.regions...); err != nil {
-		return nil, nil, err
-	}
-	return t.decodeOutputs(n, s), t.divergences(n), nil
-}
-
-// addComparison adds the pass over n nodes, its outputs, and the comparison with the draft's distributions.
-func (t *Target) addComparison(n int, s spec.Sampling, compare webgpu.Program, pass func(part, *partPrograms)) {
-	t.eachPart(n, func(key part, p *partPrograms) {
-		pass(key, p)
-		t.programs = append(t.programs, p.sample)
-		if s.Temperature > 0 { // at temperature 0 the softmaxes are compared, which need no record
-			t.programs = append(t.programs, p.filter)
-		}
-		t.programs = append(t.programs, compare)
-	})
-	t.readOutputs(n, s)
-	t.read(t.results.divergences, n-1)
 }
 
 // divergences decodes the distances of a chain of n nodes, whose outputs are decoded.

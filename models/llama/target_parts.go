@@ -60,8 +60,8 @@ func (t *Target) partLogits(p part) kernels.Logits { return t.logitRows(p.rows) 
 // defaultRows is the largest tree that LoadTarget prepares for.
 const defaultRows = 16
 
-// Prepare compiles the programs for trees of up to rows nodes, so that the first round does not wait for them.
-func (t *Target) Prepare(rows int) error {
+// prepareTrees compiles the programs for trees of up to rows nodes, so that no round waits for them.
+func (t *Target) prepareTrees(rows int) error {
 	if rows > t.opts.MaxRows {
 		return fmt.Errorf("llama: a tree of %d nodes; at most %d can be verified", rows, t.opts.MaxRows)
 	}

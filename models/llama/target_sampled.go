@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,7 @@ import (
 	treekernel "foretoken/webgpu/kernels/tree"
 )
 
-// sampledTrees holds what VerifySampled needs in addition to a part's programs.
+// sampledTrees holds what PassSampled needs in addition to a part's programs.
 type sampledTrees struct {
 	plan         treekernel.Plan
 	nodes        kernels.View // device copy of plan.Nodes
@@ -26,22 +25,6 @@ type sampledTrees struct {
 type verifierKey struct {
 	draft *Draft
 	part  part
-}
-
-// PrepareSampled compiles the programs of VerifySampled for trees of up to rows nodes with up to k children drawn
-// by draft, so that the first round does not wait for them.
-func (t *Target) PrepareSampled(draft spec.DraftModel, k, rows int) error {
-	d, err := t.draftOf(draft)
-	if err != nil {
-		return err
-	}
-	if err := d.PrepareSampled(0, k); err != nil {
-		return err
-	}
-	if err := t.Prepare(rows); err != nil {
-		return err
-	}
-	return t.prepareVerifiers(d, 1, rows)
 }
 
 // prepareVerifiers compiles the programs that verify trees of least to most nodes.
@@ -124,44 +107,22 @@ func (t *Target) planSampled(tree *spec.Tree, rows []int32, d *Draft) error {
 	return t.dev.Write(s.children.Buffer, s.children.Offset, webgpu.U32Bytes(s.plan.Children))
 }
 
-// VerifySampled verifies a tree whose children draft drew without replacement, in one submit and one readback. The
-// draft must be on the same device.
-func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, draft spec.DraftModel,
-	s spec.Sampling) ([]spec.TreeVerdict, error) {
-	d, err := t.draftOf(draft)
-	if err != nil {
+// checkSampled returns the draft that drew a request's tree without replacement.
+func (t *Target) checkSampled(r *spec.PassRequest) (*Draft, error) {
+	d, err := t.draftOf(r.Model)
+	switch n := len(r.Tree.Tokens); {
+	case err != nil:
 		return nil, err
-	}
-	n := len(tree.Tokens)
-	if len(rows) != n {
-		return nil, fmt.Errorf("llama: %d rows for a tree of %d nodes", len(rows), n)
-	}
-	if d.distributionsUsed() == 0 {
+	case len(r.Rows) != n:
+		return nil, fmt.Errorf("llama: %d rows for a tree of %d nodes", len(r.Rows), n)
+	case d.distributionsUsed() == 0:
 		return nil, errors.New("llama: the draft's last tree was not drawn without replacement")
 	}
-	if err := t.begin(ctx, tree, s); err != nil {
-		return nil, err
-	}
-	if err := t.prepareVerifiers(d, n, n); err != nil {
-		return nil, err
-	}
-	if err := t.planSampled(tree, rows, d); err != nil {
-		return nil, err
-	}
-	t.eachPart(n, func(p part, programs *partPrograms) {
-		t.pass(p, programs)
-		t.programs = append(t.programs, programs.filter, t.sampled.verifiers[verifierKey{d, p}])
-	})
-	t.readVerdicts(n)
-	if err := t.run(t.programs, t.regions...); err != nil {
-		return nil, err
-	}
-	return t.treeVerdicts(n, func(node int, place uint32) int32 { return t.sampled.ids[node][place] }), nil
+	return d, nil
 }
 
-// treeVerdicts decodes the verdicts on n nodes. child maps a place among a node's children to the child's node
-// number.
-func (t *Target) treeVerdicts(n int, child func(node int, place uint32) int32) []spec.TreeVerdict {
+// treeVerdicts decodes the verdicts on n nodes.
+func (t *Target) treeVerdicts(n int) []spec.TreeVerdict {
 	words := t.results.of(t.results.verdicts, n)
 	t.verdicts.tree = resize(t.verdicts.tree, n)
 	verdicts := t.verdicts.tree
@@ -171,28 +132,14 @@ func (t *Target) treeVerdicts(n int, child func(node int, place uint32) int32) [
 		if !t.finite(i) {
 			verdicts[i].Token = spec.NoToken
 		} else if place != treekernel.NoChild {
-			verdicts[i].Child = child(i, place)
+			verdicts[i].Child = t.sampled.ids[i][place]
 		}
 	}
 	return verdicts
 }
 
-// PrepareJointSampled compiles the programs of DraftVerify for trees of up to so many levels and rows nodes,
-// with up to k children a node.
-func (t *Target) PrepareJointSampled(draft spec.DraftModel, k, levels, rows int) error {
-	if err := t.PrepareSampled(draft, k, rows); err != nil || treekernel.Gathered(levels, k) > treekernel.MostGathered {
-		return err // a larger tree is drafted and verified in separate runs
-	}
-	d, err := t.draftOf(draft)
-	if err != nil {
-		return err
-	}
-	if err := d.PrepareSampled(levels-1, k); err != nil {
-		return err
-	}
-	if err := t.PrepareJoint(draft, k); err != nil {
-		return err
-	}
+// prepareSiblings compiles the programs that write the children of trees of up to rows nodes drafted in the same run.
+func (t *Target) prepareSiblings(rows int) error {
 	s, b, last := &t.sampled, &programBatch{}, part{}
 	if s.siblingFills == nil {
 		s.siblingFills = map[part]webgpu.Program{}
@@ -210,48 +157,24 @@ func (t *Target) PrepareJointSampled(draft spec.DraftModel, k, levels, rows int)
 	return t.buildBatch(b)
 }
 
-// sampledReady reports whether a tree can be sampled without replacement and verified in one run.
-func (t *Target) sampledReady(d *Draft, r *spec.JointRequest) bool {
-	if r.Chosen == nil || !r.Drawn || !t.treeReady(d, r) {
-		return false
-	}
-	n := requestNodes(r)
-	return t.verifiersReady(d, n, n) && t.sampled.siblingFills[t.lastPart(n)] != 0
-}
-
-// draftVerifySampled samples a tree without replacement and verifies it. If the draft ran out of candidates for a node,
-// there are no verdicts and the caller must verify the tree.
-func (t *Target) draftVerifySampled(ctx context.Context, d *Draft, r *spec.JointRequest,
-	result *spec.JointResult) error {
-	n, err := t.startDraftVerify(ctx, d, r, drawn)
-	if err != nil {
-		return err
-	}
-	s := &t.sampled
+// awaitSampled uploads the plan of a tree of n nodes that is drawn in the same run.
+func (t *Target) awaitSampled(r *spec.DraftRequest, n int) error {
+	s, next := &t.sampled, int32(1)
 	s.plan.Reset()
 	for i := range n {
 		level := 0
 		if i > 0 {
-			level = 1 + treekernel.GatheredLevel(uint32(r.Chosen[i-1]), r.K)
+			level = 1 + treekernel.GatheredLevel(uint32(r.Shape.Chosen[i-1]), r.K)
 		}
-		s.plan.Await(uint32(t.Len()+level+1), uint32(max(r.Rows[i], 0)), int(r.Children[i]))
+		s.plan.Await(uint32(t.Len()+level+1), uint32(max(r.Shape.Rows[i], 0)), int(r.Shape.Children[i]))
+		s.ids[i] = s.ids[i][:0]
+		for range r.Shape.Children[i] {
+			s.ids[i] = append(s.ids[i], next)
+			next++
+		}
 	}
 	for range t.paddedRows(n) - n {
 		s.plan.Await(0, 0, 0)
 	}
-	if err := t.dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes)); err != nil {
-		return err
-	}
-	p := t.lastPart(n)
-	programs := t.parts[p]
-	t.programs = append(t.programs, s.siblingFills[p], programs.verify, programs.filter, s.verifiers[verifierKey{d, p}])
-	t.readVerdicts(n)
-	gathered, err := t.endDraftVerify(d, r, drawn, result)
-	if err != nil || !gathered {
-		return err
-	}
-	result.Pass.Children = t.treeVerdicts(n, func(node int, place uint32) int32 {
-		return int32(1 + s.plan.Nodes[node*treekernel.PlanWords+1]/2 + place)
-	})
-	return nil
+	return t.dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes))
 }

@@ -40,7 +40,7 @@ func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 // scoreChunk commits the first n of tokens and returns ln p of each one's successor. For the last token of a text
 // the value is meaningless.
 func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
-	if err := t.Prepare(n); err != nil {
+	if err := t.prepareTrees(n); err != nil {
 		return nil, err
 	}
 	program, err := t.scoreProgram(kv.Bucket(n))

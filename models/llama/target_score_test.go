@@ -46,7 +46,7 @@ func TestScore(t *testing.T) {
 					restart(t, m, tokens[:1])
 					m.Reset()
 					for i, token := range tokens[:min(len(tokens)-1, 20)] {
-						if _, err := m.Verify(background, node(token), spec.Sampling{}); err != nil {
+						if _, err := verify(m, node(token), spec.Sampling{}); err != nil {
 							t.Fatal(err)
 						}
 						p := spectest.Distribution(spec.Sampling{Temperature: 1}, m.logitsOf(t, 0))

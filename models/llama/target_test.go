@@ -13,6 +13,15 @@ import (
 	"foretoken/webgpu"
 )
 
+// verify returns the outputs of a pass over a tree.
+func verify(m *Target, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+	pass, err := m.Verify(background, spec.PassRequest{Sampling: s, Tree: tree})
+	if err != nil {
+		return nil, err
+	}
+	return pass.Outputs, nil
+}
+
 // loadTarget loads a test model as a target.
 func loadTarget(t *testing.T, dev webgpu.Device, name string, o Options) *Target {
 	t.Helper()
@@ -121,7 +130,7 @@ func TestLargeTrees(t *testing.T) {
 				slices.Reverse(path)
 				restart(t, plain, body)
 				for _, i := range path {
-					out, err := plain.Verify(background, node(tree.Tokens[i]), s)
+					out, err := verify(plain, node(tree.Tokens[i]), s)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -136,11 +145,11 @@ func TestLargeTrees(t *testing.T) {
 			}
 			for how, m := range map[string]*Target{"at once": together, "in parts": parted} {
 				restart(t, m, body)
-				if err := m.Prepare(size); err != nil {
+				if err := m.prepareTrees(size); err != nil {
 					t.Fatal(err)
 				}
 				before := dev.Counters()
-				out, err := m.Verify(background, tree, s)
+				out, err := verify(m, tree, s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -169,11 +178,11 @@ func TestLargeTrees(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				next, err := plain.Verify(background, node(7), s)
+				next, err := verify(plain, node(7), s)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := m.Verify(background, node(7), s)
+				got, err := verify(m, node(7), s)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -198,7 +207,7 @@ func TestTreeOf1011(t *testing.T) {
 	if lim := m.Limits(); lim.MaxRows < 1011 || lim.Context+lim.Spare-50 < 1011 {
 		t.Fatalf("limits %+v", lim)
 	}
-	out, err := m.Verify(background, tree, spec.Sampling{})
+	out, err := verify(m, tree, spec.Sampling{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +219,7 @@ func TestTreeOf1011(t *testing.T) {
 	slices.Reverse(path)
 	var last []spec.NodeOutput
 	for _, i := range path {
-		if last, err = m.Verify(background, node(tree.Tokens[i]), spec.Sampling{}); err != nil {
+		if last, err = verify(m, node(tree.Tokens[i]), spec.Sampling{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := m.Commit([]int32{0}); err != nil {
@@ -239,12 +248,17 @@ var verifiedSamplings = []spec.Sampling{
 	{Temperature: 1.3, Seed: 5, MinP: 0.05},
 }
 
+// chains lists the programs of chains of up to so many tokens.
+func chains(d spec.DraftModel, kind spec.PassKind, count int) spec.Programs {
+	return spec.Programs{Budget: spec.ChainBudget(count), Draft: spec.DraftChain, Pass: kind, Model: d}
+}
+
 // TestVerifyChain compares verdicts with package spec's rejection rule, applied to the logits of both models.
 func TestVerifyChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
 		const count = 5
-		if err := m.PrepareChains(d, count); err != nil {
+		if err := m.Prepare(chains(d, spec.PassChain, count)); err != nil {
 			t.Fatal(err)
 		}
 		body, root := text[:len(text)-1], text[len(text)-1:]
@@ -254,12 +268,13 @@ func TestVerifyChain(t *testing.T) {
 				s.Seed = seed
 				prefilled(t, d, body)
 				restart(t, m, body)
-				drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: root, Count: count, Sampling: s})
+				drawn, err := d.Sample(background, spec.SampleRequest{Pending: root, Count: count, Sampling: s})
 				if err != nil {
 					t.Fatal(err)
 				}
 				before := dev.Counters()
-				verdicts, err := m.VerifyChain(background, chainTree(root[0], drawn), d, s)
+				pass, err := m.Verify(background, spec.PassRequest{Kind: spec.PassChain, Sampling: s,
+					Tree: chainTree(root[0], drawn), Model: d})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -268,7 +283,7 @@ func TestVerifyChain(t *testing.T) {
 					after.Buffers != before.Buffers || after.Kernels != before.Kernels {
 					t.Fatalf("%+v: from %+v to %+v", s, before, after)
 				}
-				for i, v := range verdicts {
+				for i, v := range pass.Chain {
 					position := uint32(len(text) + i)
 					z := m.logitsOf(t, i)
 					want := spec.ChainVerdict{Token: spectest.Draw(s, z, spec.StreamTarget, position)}
@@ -298,7 +313,7 @@ func TestVerifyDivergence(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
 		const count = 7
-		if err := m.PrepareChains(d, count); err != nil {
+		if err := m.Prepare(chains(d, spec.PassDivergence, count)); err != nil {
 			t.Fatal(err)
 		}
 		body, root := text[:len(text)-1], text[len(text)-1:]
@@ -306,15 +321,15 @@ func TestVerifyDivergence(t *testing.T) {
 		for _, s := range verifiedSamplings {
 			prefilled(t, d, body)
 			restart(t, m, body)
-			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: root, Count: count - 2, Sampling: s})
+			drawn, err := d.Sample(background, spec.SampleRequest{Pending: root, Count: count - 2, Sampling: s})
 			if err == nil {
-				drawn, err = d.DrawMore(background, 2)
+				drawn, err = d.Sample(background, spec.SampleRequest{Count: 2})
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			tree := chainTree(root[0], drawn)
-			outputs, err := m.Verify(background, tree, s)
+			outputs, err := verify(m, tree, s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,7 +338,8 @@ func TestVerifyDivergence(t *testing.T) {
 				want = append(want, output(o))
 			}
 			before := dev.Counters()
-			out, gaps, err := m.VerifyDivergence(background, tree, d, s)
+			pass, err := m.Verify(background, spec.PassRequest{Kind: spec.PassDivergence, Sampling: s, Tree: tree,
+				Model: d})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,6 +349,7 @@ func TestVerifyDivergence(t *testing.T) {
 				after.Kernels != before.Kernels {
 				t.Fatalf("%+v: from %+v to %+v", s, before, after)
 			}
+			out, gaps := pass.Outputs, pass.Divergences
 			if len(gaps) != count || !slices.EqualFunc(out, want, sameOutput) {
 				t.Fatalf("%+v: outputs\n%+v, of Verify\n%+v", s, out, want)
 			}
@@ -357,7 +374,8 @@ func TestVerifyDivergence(t *testing.T) {
 			t.Errorf("draft and target are at most %g apart: this shows nothing", most)
 		}
 		other := chainTree(root[0], []spec.Drawn{{Token: 1}, {Token: 1}})
-		if _, _, err := m.VerifyDivergence(background, other, d, verifiedSamplings[1]); err == nil ||
+		if _, err := m.Verify(background, spec.PassRequest{Kind: spec.PassDivergence, Sampling: verifiedSamplings[1],
+			Tree: other, Model: d}); err == nil ||
 			!strings.Contains(err.Error(), "not the one") {
 			t.Errorf("a chain that was not sampled: %v", err)
 		}
@@ -383,8 +401,12 @@ func TestVerifySampled(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "noisy-q8_0", Options{})
 		m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 192, passRows: 64})
-		const k = 4
-		if err := m.PrepareSampled(d, k, 100); err != nil {
+		const k = 8
+		all := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+		shape := &spec.Shape{Beams: [][]int32{all, all}}
+		p := spec.Programs{Budget: spec.Budget{Levels: 3, Width: k, Nodes: 192}, Draft: spec.DraftDrawn, Depth: 2,
+			Widths: []int{k}, Pass: spec.PassSampled, Model: d}
+		if err := m.Prepare(p); err != nil {
 			t.Fatal(err)
 		}
 		body, root := text[:len(text)-1], text[len(text)-1:]
@@ -398,20 +420,16 @@ func TestVerifySampled(t *testing.T) {
 				s.Seed = seed
 				prefilled(t, d, body)
 				restart(t, m, body)
-				levels := mustLevels(t)(d.SampleTree(background, spec.DraftRequest{Pending: root, K: k, Sampling: s}))
-				for range 3 { // all candidates of level 1, then the first few
-					var beams []int32
-					for i := range min(len(levels[len(levels)-1].Candidates), 8) {
-						beams = append(beams, int32(i))
-					}
-					levels = mustLevels(t)(d.Expand(background, beams))
-				}
+				levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: root, Depth: 2, K: k,
+					Sampling: s, Drawn: true, Shape: shape}))
 				tree, rows := sampledTree(root[0], levels)
 				before := dev.Counters()
-				verdicts, err := m.VerifySampled(background, tree, rows, d, s)
+				pass, err := m.Verify(background, spec.PassRequest{Kind: spec.PassSampled, Sampling: s, Tree: tree,
+					Model: d, Rows: rows})
 				if err != nil {
 					t.Fatal(err)
 				}
+				verdicts := slices.Clone(pass.Children)
 				after := dev.Counters()
 				if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 ||
 					after.Programs != before.Programs || after.Buffers != before.Buffers ||
@@ -448,10 +466,11 @@ func TestVerifySampled(t *testing.T) {
 					Scores: tree.Scores[:1+k]}
 				smallRows := slices.Repeat([]int32{-1}, 1+k)
 				smallRows[0] = 0
-				again, err := m.VerifySampled(background, small, smallRows, d, s)
-				if err != nil {
+				if pass, err = m.Verify(background, spec.PassRequest{Kind: spec.PassSampled, Sampling: s, Tree: small,
+					Model: d, Rows: smallRows}); err != nil {
 					t.Fatal(err)
 				}
+				again := pass.Children
 				if again[0] != verdicts[0] {
 					t.Fatalf("%+v: the root's verdict is %+v in a tree of %d and %+v in one of %d", s, verdicts[0],
 						tree.Len(), again[0], small.Len())
@@ -478,11 +497,14 @@ func TestVerifySampled(t *testing.T) {
 				accepted)
 		}
 		tree := node(1)
-		if _, err := m.VerifySampled(background, tree, []int32{5, 6}, d, verifiedSamplings[1]); err == nil {
+		wrong := spec.PassRequest{Kind: spec.PassSampled, Sampling: verifiedSamplings[1], Tree: tree, Model: d,
+			Rows: []int32{5, 6}}
+		if _, err := m.Verify(background, wrong); err == nil {
 			t.Error("two rows for one node were taken")
 		}
-		mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: []int32{3}, Depth: 1, K: 2}))
-		if _, err := m.VerifySampled(background, tree, []int32{-1}, d, verifiedSamplings[1]); err == nil {
+		mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: []int32{3}, Depth: 1, K: 2}))
+		wrong.Rows = []int32{-1}
+		if _, err := m.Verify(background, wrong); err == nil {
 			t.Error("a ranked tree was verified as a sampled one")
 		}
 	})
@@ -551,7 +573,7 @@ func TestTargetRefuses(t *testing.T) {
 	}
 	for what, tree := range map[string]*spec.Tree{"100 levels": deep,
 		"129 nodes": randomTree(rand.New(rand.NewPCG(1, 1)), 1, 129, 5, 512)} {
-		if _, err := m.Verify(background, tree, spec.Sampling{}); err == nil {
+		if _, err := verify(m, tree, spec.Sampling{}); err == nil {
 			t.Errorf("a tree of %s was verified", what)
 		}
 		if m.Len() != 4 || m.seq.Free() != 128+m.spareSlots()-4 {
@@ -559,8 +581,9 @@ func TestTargetRefuses(t *testing.T) {
 		}
 	}
 	other := loadDraft(t, dev, "tiny-q8_0", Options{Vocab: 500})
-	if _, err := m.VerifySampled(background, node(1), []int32{-1}, other,
-		spec.Sampling{Temperature: 1}); err == nil || !strings.Contains(err.Error(), "one vocabulary") {
+	if _, err := m.Verify(background, spec.PassRequest{Kind: spec.PassSampled, Sampling: spec.Sampling{Temperature: 1},
+		Tree: node(1), Model: other, Rows: []int32{-1}}); err == nil ||
+		!strings.Contains(err.Error(), "one vocabulary") {
 		t.Error(fmt.Sprint("a draft of another vocabulary: ", err))
 	}
 }

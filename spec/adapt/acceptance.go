@@ -152,7 +152,7 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 			continue
 		}
 		more := a.run.Next(most+1, len(levels))
-		if levels, err = a.Model.Grow(ctx, more); err != nil {
+		if levels, err = a.Model.Extend(ctx, spec.Extension{Passes: more}); err != nil {
 			return nil, err
 		}
 		fed += more

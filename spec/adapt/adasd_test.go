@@ -46,14 +46,11 @@ func (h *scriptedDraft) Prefill(_ context.Context, t []int32) error {
 	return nil
 }
 
-func (h *scriptedDraft) DraftSampled(_ context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	h.length += len(r.Pending)
-	h.drawn = 0
-	return h.DrawMore(context.Background(), r.Count)
-}
-
-func (h *scriptedDraft) DrawMore(_ context.Context, count int) ([]spec.Drawn, error) {
-	h.drawn += count
+func (h *scriptedDraft) Sample(_ context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if h.length += len(r.Pending); len(r.Pending) > 0 {
+		h.drawn = 0
+	}
+	h.drawn += r.Count
 	var all []spec.Drawn
 	for i, b := range h.rounds[h.round].bits[:h.drawn] {
 		all = append(all, spec.Drawn{Token: int32(i + 1), Prob: 0.5, Entropy: float32(b * math.Ln2)})
@@ -91,7 +88,8 @@ func (h *scriptedTarget) Prefill(_ context.Context, t []int32) error {
 
 func (h *scriptedTarget) Commit(path []int32) error { h.length += len(path); return nil }
 
-func (h *scriptedTarget) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling) ([]spec.NodeOutput, error) {
+func (h *scriptedTarget) Verify(_ context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	tree := r.Tree
 	out := make([]spec.NodeOutput, tree.Len())
 	for i := range out {
 		out[i].Token = 9
@@ -99,19 +97,15 @@ func (h *scriptedTarget) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampl
 			out[i].Token = tree.Tokens[i+1]
 		}
 	}
-	return out, nil
-}
-
-func (h *scriptedTarget) VerifyDivergence(
-	ctx context.Context, chain *spec.Tree, _ spec.DraftModel, s spec.Sampling,
-) ([]spec.NodeOutput, []spec.Divergence, error) {
-	out, err := h.Verify(ctx, chain, s)
-	r := h.draft.rounds[h.draft.round]
-	var gaps []spec.Divergence
-	for i := range chain.Len() - 1 {
-		gaps = append(gaps, spec.Divergence{Distance: float32(r.distance[i]), Possible: r.impossible != i+1})
+	pass := &spec.Pass{Outputs: out}
+	if r.Kind == spec.PassDivergence {
+		script := h.draft.rounds[h.draft.round]
+		for i := range tree.Len() - 1 {
+			pass.Divergences = append(pass.Divergences,
+				spec.Divergence{Distance: float32(script.distance[i]), Possible: script.impossible != i+1})
+		}
 	}
-	return out, gaps, err
+	return pass, nil
 }
 
 // adaSDRounds returns five rounds: two tokens accepted and one rejected; one close and one far token, the second
@@ -320,11 +314,12 @@ func TestAdaSDCutAtTheRejection(t *testing.T) {
 // shortTarget is a target that compares one distribution too few.
 type shortTarget struct{ *spectest.Target }
 
-func (d shortTarget) VerifyDivergence(
-	ctx context.Context, chain *spec.Tree, draft spec.DraftModel, s spec.Sampling,
-) ([]spec.NodeOutput, []spec.Divergence, error) {
-	out, gaps, err := d.Target.VerifyDivergence(ctx, chain, draft, s)
-	return out, gaps[1:], err
+func (d shortTarget) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	pass, err := d.Target.Verify(ctx, r)
+	if len(pass.Divergences) > 0 {
+		pass.Divergences = pass.Divergences[1:]
+	}
+	return pass, err
 }
 
 func TestAdaSDRefusesOtherDrafts(t *testing.T) {

@@ -21,7 +21,7 @@ const (
 // level, labelled by the target's continuation after the same root. It leaves out nodes deeper than the
 // continuation, which have no label, and candidates that are repeated or have probability zero, which are not
 // nodes.
-func C2TSamples(dst []spec.C2TSample, levels []spec.Level, continuation []int32) []spec.C2TSample {
+func C2TSamples(dst []C2TSample, levels []spec.Level, continuation []int32) []C2TSample {
 	if len(levels) > len(continuation) {
 		levels = levels[:len(continuation)]
 	}
@@ -35,7 +35,7 @@ func C2TSamples(dst []spec.C2TSample, levels []spec.Level, continuation []int32)
 			return accepted[c.Beam] && c.Token == continuation[d]
 		}
 		for _, n := range s.level(l) {
-			dst = append(dst, spec.C2TSample{C2TFeatures: n.features, Accepted: isNext(n.candidate)})
+			dst = append(dst, C2TSample{C2TFeatures: n.features, Accepted: isNext(n.candidate)})
 		}
 		s.expand(l, l.Beams)
 		var next []bool
@@ -58,7 +58,7 @@ type c2tScan struct {
 // c2tNode is a candidate with a finite log-probability that repeats no other.
 type c2tNode struct {
 	candidate  int32
-	features   spec.C2TFeatures
+	features   C2TFeatures
 	confidence float64
 }
 
@@ -73,7 +73,7 @@ func (s *c2tScan) level(l *spec.Level) []c2tNode {
 		if int(c.Beam) >= len(s.paths) || !(c.LogQ > float32(math.Inf(-1))) || l.Repeats(i) {
 			continue
 		}
-		f := spec.C2TFeatures{Probability: math.Exp(s.paths[c.Beam] + float64(min(c.LogQ, 0))), Depth: s.depth}
+		f := C2TFeatures{Probability: math.Exp(s.paths[c.Beam] + float64(min(c.LogQ, 0))), Depth: s.depth}
 		if int(c.Beam) < len(l.Entropies) {
 			f.Entropy = float64(l.Entropies[c.Beam])
 		}
@@ -98,7 +98,7 @@ func (s *c2tScan) expand(l *spec.Level, beams []int32) {
 // of plain decoding.
 type C2TDrafter struct {
 	Model      spec.DraftModel
-	Classifier *spec.C2TClassifier
+	Classifier *C2TClassifier
 	TopK       int
 	Depth      int     // levels of tokens, at most
 	Beta       float64 // β; in the open interval (0, 1)
@@ -109,13 +109,15 @@ type C2TDrafter struct {
 var _ spec.Drafter = (*C2TDrafter)(nil)
 
 func (c *C2TDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
-	session := &c2tSession{LevelSession: draft.NewLevelSession(c.Model, o, c.Uncoupled), drafter: c}
+	session := &c2tSession{LevelSession: draft.NewLevelSession(c.Model, o, c.Uncoupled), drafter: c,
+		network: c.Classifier.Network()}
 	return session, session.Prefill(ctx, o)
 }
 
 type c2tSession struct {
 	draft.LevelSession
 	drafter   *C2TDrafter
+	network   *spec.NodeClassifier // for the device
 	scan      c2tScan
 	nodes     []int32       // per proposing beam: its node
 	survivors []int32       // surviving candidates of the level
@@ -139,17 +141,17 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	err := c.Consume(ctx, seq, func(pending []int32) (err error) {
 		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
 		if !c.drafter.OnePruning {
-			request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,
-				Nodes: b.Nodes, Ahead: c.passes.next(most - 1)}
-			request.Depth = most - 1
-			if levels, err = c.Model.DraftPruned(ctx, request); err != nil {
+			request := r
+			request.Depth, request.Nodes, request.Ahead = most-1, b.Nodes, c.passes.next(most-1)
+			request.Classifier, request.Beta = c.network, c.drafter.Beta
+			if levels, err = c.Model.Draft(ctx, request); err != nil {
 				return err
 			}
 		}
 		if pruned = levels != nil; !pruned {
-			levels, err = c.Model.DraftTree(ctx, r)
+			levels, err = c.Model.Draft(ctx, r)
 		} else if len(levels[len(levels)-1].Beams) > 0 {
-			levels, err = c.Model.GrowPruned(ctx)
+			levels, err = c.Model.Extend(ctx, spec.Extension{})
 		}
 		return err
 	})
@@ -175,7 +177,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 		}
 		c.expand(last)
 		before := len(levels)
-		if levels, err = c.Model.Expand(ctx, c.survivors); err != nil {
+		if levels, err = c.Model.Extend(ctx, spec.Extension{Beams: c.survivors}); err != nil {
 			return nil, err
 		}
 		if len(levels) != before+1 {
@@ -256,14 +258,14 @@ func (c *c2tSession) add(l *spec.Level) error {
 // exceed β. The paper drops that token; see draft.RankedChain.Cut.
 type C2TRule struct {
 	spec.Fixed
-	Classifier *spec.C2TClassifier
+	Classifier *C2TClassifier
 	Beta       float64
 }
 
 var _ draft.ChainRule = (*C2TRule)(nil)
 
 func (c *C2TRule) Stop(drawn []spec.Drawn) bool {
-	f := spec.C2TFeatures{Probability: 1, Depth: len(drawn)}
+	f := C2TFeatures{Probability: 1, Depth: len(drawn)}
 	for _, d := range drawn {
 		f.Probability *= min(float64(d.Prob), 1)
 	}

@@ -16,25 +16,25 @@ import (
 func TestConfidenceByHand(t *testing.T) {
 	c := classifier()
 	for _, f := range []struct {
-		features spec.C2TFeatures
+		features C2TFeatures
 		z        float64
 	}{
 		// Inputs 0, 0, 0: hidden 0.25 and relu(-1).
-		{spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 3}, 0.5 + 2*0.25},
+		{C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 3}, 0.5 + 2*0.25},
 		// Inputs 1, 1, -1: hidden 0.25+1-1 and -1+0.5+2.
-		{spec.C2TFeatures{Probability: 0.75, Entropy: 3, Depth: 2}, 0.5 + 2*0.25 - 3*1.5},
+		{C2TFeatures{Probability: 0.75, Entropy: 3, Depth: 2}, 0.5 + 2*0.25 - 3*1.5},
 		// Inputs -2, 1, 0: hidden relu(0.25-2-1) and relu(-1-1).
-		{spec.C2TFeatures{Probability: 0, Entropy: 3, Depth: 3}, 0.5},
+		{C2TFeatures{Probability: 0, Entropy: 3, Depth: 3}, 0.5},
 	} {
 		if got, want := c.Confidence(f.features), 1/(1+math.Exp(-f.z)); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%+v: confidence %v, want %v", f.features, got, want)
 		}
 	}
 	// The same with fewer features in another order, as in the paper's ablation.
-	c.Features, c.Mean, c.Scale = []string{spec.FeatureDepth, spec.FeatureProbability}, []float64{3, 0.5},
+	c.Features, c.Mean, c.Scale = []string{FeatureDepth, FeatureProbability}, []float64{3, 0.5},
 		[]float64{1, 0.25}
 	c.Hidden = [][]float64{{0, 1}, {-2, 0.5}}
-	f := spec.C2TFeatures{Probability: 0.75, Entropy: 77, Depth: 2}
+	f := C2TFeatures{Probability: 0.75, Entropy: 77, Depth: 2}
 	if got, want := c.Confidence(f), 1/(1+math.Exp(-(0.5+2*1.25-3*1.5))); math.Abs(got-want) > 1e-12 {
 		t.Errorf("two features: confidence %v, want %v", got, want)
 	}
@@ -44,23 +44,23 @@ func TestConfidenceByHand(t *testing.T) {
 }
 
 func TestC2TSamplesByHand(t *testing.T) {
-	node := func(p, h float64, d int, accepted bool) spec.C2TSample {
-		return spec.C2TSample{C2TFeatures: spec.C2TFeatures{Probability: p, Entropy: h, Depth: d}, Accepted: accepted}
+	node := func(p, h float64, d int, accepted bool) C2TSample {
+		return C2TSample{C2TFeatures: C2TFeatures{Probability: p, Entropy: h, Depth: d}, Accepted: accepted}
 	}
 	for _, c := range []struct {
 		continuation []int32
-		want         []spec.C2TSample
+		want         []C2TSample
 	}{
-		{[]int32{11, 22, 5}, []spec.C2TSample{
+		{[]int32{11, 22, 5}, []C2TSample{
 			node(0.5, 1.5, 1, false), node(0.25, 1.5, 1, true),
 			node(0.2, 2, 2, false), node(0.2, 2, 2, false), node(0.1875, 0.5, 2, true), node(0.03125, 0.5, 2, false),
 		}},
 		// A token that matches under a rejected parent is not accepted.
-		{[]int32{10, 22}, []spec.C2TSample{
+		{[]int32{10, 22}, []C2TSample{
 			node(0.5, 1.5, 1, true), node(0.25, 1.5, 1, false),
 			node(0.2, 2, 2, false), node(0.2, 2, 2, false), node(0.1875, 0.5, 2, false), node(0.03125, 0.5, 2, false),
 		}},
-		{[]int32{11}, []spec.C2TSample{node(0.5, 1.5, 1, false), node(0.25, 1.5, 1, true)}},
+		{[]int32{11}, []C2TSample{node(0.5, 1.5, 1, false), node(0.25, 1.5, 1, true)}},
 		{nil, nil},
 	} {
 		got := C2TSamples(nil, twoLevels(), c.continuation)
@@ -96,7 +96,7 @@ func TestC2TSamplesOfAnUnprunedTree(t *testing.T) {
 		draft.Target = nil
 		root := []int32{start}
 		continuation, _ := spectest.Plain(target.Script, root, 200, spec.Options{MaxTokens: 6})
-		levels, err := draft.DraftTree(context.Background(), spec.DraftRequest{Pending: root, Depth: 3, K: 4})
+		levels, err := draft.Draft(context.Background(), spec.DraftRequest{Pending: root, Depth: 3, K: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,9 +136,17 @@ func TestC2TSamplesOfAnUnprunedTree(t *testing.T) {
 	}
 }
 
+// randomClassifier returns a classifier of random weights, which keeps about half of the candidates.
+func randomClassifier(seed uint64) *C2TClassifier {
+	c := &C2TClassifier{Features: []string{FeatureProbability, FeatureEntropy, FeatureDepth},
+		Mean: []float64{0.1, 2, 2}, Scale: []float64{0.1, 0.3, 1}}
+	c.Hidden, c.HiddenBias, c.Output = spectest.RandomLayer(seed, 8, 3)
+	return c
+}
+
 // c2tByDefinition grows C2T's tree from the scripted draft and returns the token paths of its nodes.
 func c2tByDefinition(
-	d *spectest.Draft, root spectest.Prefix, r spec.DraftRequest, c *C2TDrafter, widest, depth, nodes int,
+	d *spectest.DraftModel, root spectest.Prefix, r spec.DraftRequest, c *C2TDrafter, widest, depth, nodes int,
 ) []string {
 	type branch struct {
 		at   spectest.Prefix
@@ -166,7 +174,7 @@ func c2tByDefinition(
 					continue
 				}
 				p := from.p * math.Exp(float64(float32(q[id])))
-				features := spec.C2TFeatures{Probability: p, Entropy: float64(float32(h)), Depth: lv}
+				features := C2TFeatures{Probability: p, Entropy: float64(float32(h)), Depth: lv}
 				if f := c.Classifier.Confidence(features); f > c.Beta {
 					child := branch{from.at.Then(id), append(slices.Clone(from.path), id), p}
 					stay = append(stay, grown{child, f, index})
@@ -202,7 +210,7 @@ func TestC2TTreeIsTheDefinitions(t *testing.T) {
 			for _, nodes := range []int{40, 6} {
 				name := fmt.Sprintf("case %d, T=%v, N=%d", i, sampling.Temperature, nodes)
 				draft := spectest.NewDraft(target, 1000, 0.1)
-				c.Model, c.Classifier = draft, spectest.RandomClassifier([]uint64{1, 1, 2, 4, 1, 7}[i])
+				c.Model, c.Classifier = draft, randomClassifier([]uint64{1, 1, 2, 4, 1, 7}[i])
 				g, err := spec.New(target, spec.Parts{Drafter: &c, Verifier: spec.Match{},
 					Policy: spec.Fixed{Levels: 50, Width: 60, Nodes: nodes}})
 				if err != nil {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"math"
 	"testing"
-
-	"foretoken/spec"
 )
 
 // FuzzCalibrations parses damaged files. A file that parses can be encoded, parses to the same value again and
@@ -41,16 +39,16 @@ func FuzzCalibrations(f *testing.F) {
 				}
 			}
 		}
-		if net, err := spec.ParseC2T("f", data); err == nil {
+		if net, err := ParseC2T("f", data); err == nil {
 			text, err := net.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
-			back, err := spec.ParseC2T("f", text)
+			back, err := ParseC2T("f", text)
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
-			x := spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}
+			x := C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}
 			if p := net.Confidence(x); !(p >= 0 && p <= 1) || back.Confidence(x) != p {
 				t.Fatalf("confidence %g, %g after %s", p, back.Confidence(x), text)
 			}

@@ -31,11 +31,11 @@ func heteroCalibration() *HeteroCalibration {
 	}
 }
 
-func classifier() *spec.C2TClassifier {
-	return &spec.C2TClassifier{
+func classifier() *C2TClassifier {
+	return &C2TClassifier{
 		CalibrationHeader: spec.CalibrationHeader{Fingerprint: fingerprint(),
 			Made: spec.Made{Prompts: "p", Requests: 1, Tokens: 2, Samples: 3}},
-		Features: []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth},
+		Features: []string{FeatureProbability, FeatureEntropy, FeatureDepth},
 		Mean:     []float64{0.5, 1, 3}, Scale: []float64{0.25, 2, 1},
 		Hidden: [][]float64{{1, -1, 0}, {0.5, 0, -2}}, HiddenBias: []float64{0.25, -1},
 		Output: []float64{2, -3}, OutputBias: 0.5,
@@ -59,11 +59,11 @@ func TestCalibrationFilesReadBack(t *testing.T) {
 	if text, err = c.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	read, err := spec.ParseC2T("c.json", text)
+	read, err := ParseC2T("c.json", text)
 	if err != nil || !reflect.DeepEqual(read, c) {
 		t.Errorf("%s reads back as %+v (%v)", text, read, err)
 	}
-	if kind, err := spec.CalibrationKind("c.json", text); kind != spec.KindC2T || err != nil {
+	if kind, err := spec.CalibrationKind("c.json", text); kind != KindC2T || err != nil {
 		t.Errorf("kind %q (%v)", kind, err)
 	}
 	c.Scale[1] = 0
@@ -143,7 +143,7 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.c2t {
-			_, err = spec.ParseC2T("my.json", text)
+			_, err = ParseC2T("my.json", text)
 		} else {
 			_, err = ParseHetero("my.json", text)
 		}

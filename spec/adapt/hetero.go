@@ -12,6 +12,9 @@ import (
 	"foretoken/spec"
 )
 
+// KindHetero is the kind field of a HeteroCalibration's file.
+const KindHetero = "hetero"
+
 // HeteroCalibration holds HeteroSpec's entropy bins for a pair of models and a shape of draft tree.
 type HeteroCalibration struct {
 	spec.CalibrationHeader
@@ -31,12 +34,12 @@ type HeteroFit struct {
 
 // ParseHetero reads a calibration file; file names it in errors.
 func ParseHetero(file string, data []byte) (*HeteroCalibration, error) {
-	return spec.ParseCalibration(file, data, spec.KindHetero, &HeteroCalibration{})
+	return spec.ParseCalibration(file, data, KindHetero, &HeteroCalibration{})
 }
 
 // Encode returns the file that ParseHetero reads.
 func (h *HeteroCalibration) Encode() ([]byte, error) {
-	return spec.EncodeCalibration(spec.KindHetero, h)
+	return spec.EncodeCalibration(KindHetero, h)
 }
 
 // Matches returns an error if the bins were fitted to another pair of models or another tree. The error names the

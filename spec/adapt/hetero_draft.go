@@ -67,7 +67,7 @@ func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if bin < h.fit.Low() {
 			shape := h.settings.Bin(bin)
 			if more := min(shape.Levels-1, most) - depth; more > 0 {
-				if levels, err = h.Model.Grow(ctx, more); err != nil {
+				if levels, err = h.Model.Extend(ctx, spec.Extension{Passes: more}); err != nil {
 					return nil, err
 				}
 			}

@@ -71,7 +71,7 @@ func TestMetaPathIsTheDefinitions(t *testing.T) {
 			draft := spectest.NewDraft(target, 200, 0.1)
 			draft.Target = nil
 			r.Pending = []int32{start}
-			levels, err := draft.DraftTree(context.Background(), r)
+			levels, err := draft.Draft(context.Background(), r)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -134,7 +134,7 @@ func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if r.rule.ask(r.show(levels), most, first) {
 			break
 		}
-		if levels, err = r.Model.Grow(ctx, r.run.Next(most, before)); err != nil {
+		if levels, err = r.Model.Extend(ctx, spec.Extension{Passes: r.run.Next(most, before)}); err != nil {
 			return nil, err
 		}
 		if len(levels) <= before {

@@ -96,7 +96,7 @@ func TestCutChainsEndBeforeTheToken(t *testing.T) {
 	for _, ahead := range []int{1, 3} {
 		for _, s := range []spec.Sampling{{}, {Temperature: 1, Seed: 4}} {
 			rule := refuser{spec.Fixed{Levels: 5, Width: 1, Nodes: 6}, 2}
-			set := spectest.Setting{Name: "cut", Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
+			set := spectest.Setting{Name: "cut", Parts: func(*spectest.Target, *spectest.DraftModel) spec.Parts {
 				return spec.Parts{Drafter: &RankedChain{Model: draft, Rule: rule, Cut: true, Ahead: ahead},
 					Verifier: spec.Match{}, Policy: rule}
 			}}
@@ -124,11 +124,16 @@ func TestCutChainsEndBeforeTheToken(t *testing.T) {
 }
 
 // stuck is a draft model that grows nothing.
-type stuck struct{ *spectest.Draft }
+type stuck struct{ *spectest.DraftModel }
 
-func (s stuck) Grow(context.Context, int) ([]spec.Level, error) { return s.Levels, nil }
+func (s stuck) Extend(context.Context, spec.Extension) ([]spec.Level, error) { return s.Levels, nil }
 
-func (s stuck) DrawMore(context.Context, int) ([]spec.Drawn, error) { return s.Drawn, nil }
+func (s stuck) Sample(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if len(r.Pending) == 0 {
+		return s.Drawn, nil
+	}
+	return s.DraftModel.Sample(ctx, r)
+}
 
 func TestStuckDraftsAreErrors(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)

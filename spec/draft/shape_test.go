@@ -167,7 +167,7 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 }
 
 // ranking returns the possible tokens after a prefix, best first by the draft's ranking, or in the order of drawing.
-func ranking(d *spectest.Draft, s spec.Sampling, coupled, drawn bool) func(spectest.Prefix) []int32 {
+func ranking(d *spectest.DraftModel, s spec.Sampling, coupled, drawn bool) func(spectest.Prefix) []int32 {
 	return func(at spectest.Prefix) []int32 {
 		d.Request = spec.DraftRequest{Coupled: coupled, Sampling: s}
 		q := d.LogQ(at)
@@ -188,10 +188,10 @@ func ranking(d *spectest.Draft, s spec.Sampling, coupled, drawn bool) func(spect
 }
 
 // shallow is a draft model that gives a level too few.
-type shallow struct{ *spectest.Draft }
+type shallow struct{ *spectest.DraftModel }
 
-func (s shallow) Expand(ctx context.Context, beams []int32) ([]spec.Level, error) {
-	levels, err := s.Draft.Expand(ctx, beams)
+func (s shallow) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	levels, err := s.DraftModel.Draft(ctx, r)
 	return levels[:1], err
 }
 
@@ -235,10 +235,12 @@ func TestWithoutReplacementRefusesOtherDrafts(t *testing.T) {
 // brief is a target that verifies too few nodes, wrong one that accepts a node wherever it is.
 type brief struct{ *spectest.Target }
 
-func (b brief) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, d spec.DraftModel,
-	s spec.Sampling) ([]spec.TreeVerdict, error) {
-	out, err := b.Target.VerifySampled(ctx, tree, rows, d, s)
-	return out[1:], err
+func (b brief) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	pass, err := b.Target.Verify(ctx, r)
+	if pass != nil {
+		pass.Children = pass.Children[1:]
+	}
+	return pass, err
 }
 
 type wrong struct {
@@ -246,11 +248,12 @@ type wrong struct {
 	child int32
 }
 
-func (w wrong) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, d spec.DraftModel,
-	s spec.Sampling) ([]spec.TreeVerdict, error) {
-	out, err := w.Target.VerifySampled(ctx, tree, rows, d, s)
-	for i := range out {
-		out[i].Child = w.child
+func (w wrong) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	pass, err := w.Target.Verify(ctx, r)
+	if pass != nil {
+		for i := range pass.Children {
+			pass.Children[i].Child = w.child
+		}
 	}
-	return out, err
+	return pass, err
 }

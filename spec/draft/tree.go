@@ -120,16 +120,8 @@ type TreeDrafter struct {
 var _ spec.Drafter = (*TreeDrafter)(nil)
 
 func (t *TreeDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
-	session := newTreeSession(t.Model, o, t.Uncoupled)
+	session := &treeSession{LevelSession: NewLevelSession(t.Model, o, t.Uncoupled)}
 	return session, session.Prefill(ctx, o)
-}
-
-func newTreeSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool) *treeSession {
-	t := &treeSession{LevelSession: NewLevelSession(model, o, uncoupled)}
-	t.request.Build = func(levels []spec.Level) (*spec.Tree, error) {
-		return t.builder.Build(t.last, levels, t.request.Nodes)
-	}
-	return t
 }
 
 // LevelSession is the part of a session that draft trees by levels have in common. Sessions embed it.
@@ -144,9 +136,10 @@ type LevelSession struct {
 	Tree    spec.Tree
 	Beam    []int32
 	builder spec.Builder
-	built   bool // the proposal is of builder, not of Tree
+	built   bool              // the proposal is of builder, not of Tree
+	request spec.DraftRequest // of ProposeDraft
 	beams   []int32
-	joint   spec.JointTarget // as in SessionOptions
+	target  spec.Target // as in SessionOptions
 	pass    spec.PassKind
 }
 
@@ -154,24 +147,24 @@ type LevelSession struct {
 func NewLevelSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool) LevelSession {
 	coupled := o.Sampling.Temperature > 0 && !uncoupled
 	return LevelSession{Sequence: Sequence{Model: model}, Coupled: coupled, Sampling: o.Sampling,
-		joint: o.Joint, pass: o.Pass}
+		target: o.Target, pass: o.Pass}
 }
 
-// draftVerify has the target draft and verify after seq in one run. It returns nil if the target cannot.
-func (l *LevelSession) draftVerify(
-	ctx context.Context, seq []int32, r *spec.JointRequest,
-) (result *spec.JointResult, err error) {
-	if l.joint == nil {
+// draftVerify has the target draft and verify after seq in one run, by a request for which pending points to the
+// pending tokens. It returns nil if the target cannot.
+func (l *LevelSession) draftVerify(ctx context.Context, seq []int32, r spec.PassRequest,
+	pending *[]int32) (pass *spec.Pass, err error) {
+	if l.target == nil {
 		return nil, nil
 	}
-	if r.Pending, err = l.Pending(ctx, seq); err != nil {
+	if *pending, err = l.Pending(ctx, seq); err != nil {
 		return nil, err
 	}
-	r.Pass = l.pass
-	if result, err = l.joint.DraftVerify(ctx, l.Model, r); result == nil || err != nil {
+	r.Kind, r.Sampling, r.Model = l.pass, l.Sampling, l.Model
+	if pass, err = l.target.Verify(ctx, r); pass == nil || err != nil {
 		return nil, err
 	}
-	return result, l.Advance(seq)
+	return pass, l.Advance(seq)
 }
 
 // ProposeRoot proposes the last committed token alone, in Tree: the round decodes plainly unless nodes are added.
@@ -195,13 +188,51 @@ func (l *LevelSession) Room(seq []int32, b spec.Budget) (width, passes int) {
 }
 
 // DraftTree drafts the first levels of a tree after seq.
-func (l *LevelSession) DraftTree(ctx context.Context, seq []int32, depth, k int) (levels []spec.Level, err error) {
+func (l *LevelSession) DraftTree(ctx context.Context, seq []int32, depth, k int) ([]spec.Level, error) {
+	return l.draftLevels(ctx, seq, &spec.DraftRequest{Depth: depth, K: k, Coupled: l.Coupled, Sampling: l.Sampling})
+}
+
+// draftLevels drafts the levels of a request, which it completes, after seq.
+func (l *LevelSession) draftLevels(ctx context.Context, seq []int32, r *spec.DraftRequest) (levels []spec.Level,
+	err error) {
 	err = l.Consume(ctx, seq, func(pending []int32) error {
-		levels, err = l.Model.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: depth, K: k, Coupled: l.Coupled,
-			Sampling: l.Sampling})
+		r.Pending = pending
+		levels, err = l.Model.Draft(ctx, *r)
 		return err
 	})
 	return levels, err
+}
+
+// proposeDraft drafts what l.request asks for after seq and proposes the tree of its levels. joins: the pass may
+// follow in the same run.
+func (l *LevelSession) proposeDraft(ctx context.Context, seq []int32, joins bool) (*spec.Draft, error) {
+	r, d := &l.request, spec.Draft{}
+	if joins {
+		pass, err := l.draftVerify(ctx, seq, spec.PassRequest{Draft: r, Builder: &l.builder}, &r.Pending)
+		if err != nil {
+			return nil, err
+		}
+		if pass != nil {
+			d.Tree, d.Levels = pass.Tree, pass.Levels
+			if l.pass == spec.PassOutputs || pass.Children != nil {
+				d.Pass = pass
+			}
+		}
+	}
+	if d.Tree == nil {
+		var err error
+		if d.Levels, err = l.draftLevels(ctx, seq, r); err != nil {
+			return nil, err
+		}
+		if d.Tree, err = l.builder.BuildFor(r, d.Levels); err != nil {
+			return nil, err
+		}
+	}
+	if r.Drawn {
+		d.Sampler, d.Rows = l.Model, l.builder.Rows()
+	}
+	l.Draft, l.UsedModel, l.built = d, true, true
+	return &l.Draft, nil
 }
 
 // ProposeTree proposes the best nodes of d.Levels; nodes counts the root.
@@ -236,35 +267,15 @@ func (l *LevelSession) Commit(path []int32) error {
 	return l.CommitBeams(l.beams)
 }
 
-type treeSession struct {
-	LevelSession
-	request spec.JointRequest
-	last    int32 // the last committed token
-}
+type treeSession struct{ LevelSession }
 
 func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	width, depth := t.Room(seq, b)
 	if depth < 0 {
 		return t.ProposeRoot(seq), nil
 	}
-	if t.pass == spec.PassOutputs {
-		t.last, t.request.Nodes = seq[len(seq)-1], b.Nodes
-		t.request.DraftRequest = spec.DraftRequest{Depth: depth, K: width, Coupled: t.Coupled, Sampling: t.Sampling}
-		result, err := t.draftVerify(ctx, seq, &t.request)
-		if err != nil {
-			return nil, err
-		}
-		if result != nil {
-			t.Draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
-			t.UsedModel, t.built = true, true
-			return &t.Draft, nil
-		}
-	}
-	levels, err := t.DraftTree(ctx, seq, depth, width)
-	if err != nil {
-		return nil, err
-	}
-	return t.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels})
+	t.request = spec.DraftRequest{Depth: depth, K: width, Nodes: b.Nodes, Coupled: t.Coupled, Sampling: t.Sampling}
+	return t.proposeDraft(ctx, seq, t.pass == spec.PassOutputs)
 }
 
 // SampledChain draws a chain token by token from the draft's processed distribution,
@@ -287,7 +298,7 @@ var _ spec.Drafter = (*SampledChain)(nil)
 
 func (c *SampledChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	if c.Matched && c.Rule == nil && o.Sampling.Temperature == 0 {
-		session := newTreeSession(c.Model, o, true)
+		session := &treeSession{LevelSession: NewLevelSession(c.Model, o, true)}
 		return session, session.Prefill(ctx, o)
 	}
 	session := &chainSession{
@@ -301,7 +312,7 @@ type chainSession struct {
 	LevelSession
 	rule    ruled
 	run     RunLength
-	request spec.JointRequest
+	request spec.SampleRequest
 	drawn   int     // tokens drawn for the last proposal, those beyond its end included
 	zeros   []int32 // a chain has one beam a level
 }
@@ -316,22 +327,22 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) 
 	if c.rule.rule != nil {
 		drawn = c.run.Next(most, 0)
 	} else if c.pass == spec.PassChain || c.pass == spec.PassDivergence {
-		c.request.Count, c.request.Coupled, c.request.Sampling = most, c.Coupled, c.Sampling
-		result, err := c.draftVerify(ctx, seq, &c.request)
+		c.request = spec.SampleRequest{Count: most, Coupled: c.Coupled, Sampling: c.Sampling}
+		pass, err := c.draftVerify(ctx, seq, spec.PassRequest{Chain: &c.request}, &c.request.Pending)
 		if err != nil {
 			return nil, err
 		}
-		if result != nil {
-			d, err := c.propose(seq, result.Drawn, most, most, true)
+		if pass != nil {
+			d, err := c.propose(seq, pass.Drawn, most, most, true)
 			if err == nil {
-				d.Pass = &result.Pass
+				d.Pass = pass
 			}
 			return d, err
 		}
 	}
 	var tokens []spec.Drawn
 	err := c.Consume(ctx, seq, func(pending []int32) (err error) {
-		tokens, err = c.Model.DraftSampled(ctx, spec.SampleRequest{Pending: pending, Count: drawn, Coupled: c.Coupled,
+		tokens, err = c.Model.Sample(ctx, spec.SampleRequest{Pending: pending, Count: drawn, Coupled: c.Coupled,
 			Sampling: c.Sampling})
 		return err
 	})
@@ -343,7 +354,7 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) 
 			return d, err
 		}
 		more := c.run.Next(most, drawn)
-		if tokens, err = c.Model.DrawMore(ctx, more); err != nil {
+		if tokens, err = c.Model.Sample(ctx, spec.SampleRequest{Count: more}); err != nil {
 			return nil, err
 		}
 		drawn += more

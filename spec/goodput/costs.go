@@ -38,7 +38,7 @@ type DraftCosts struct {
 	// of the same submit.
 	Root  Cell  `json:"root"`
 	Level Curve `json:"level"`
-	// Sync is the time of Grow without its passes: another submit and readback.
+	// Sync is the time of Extend without its passes: another submit and readback.
 	Sync Cell `json:"sync"`
 	// Prefill is the time of a prefill by tokens.
 	Prefill Curve `json:"feed"`
@@ -174,7 +174,7 @@ func ladder(dst []int, most int) []int {
 	return append(append(dst[:0], buckets[:n]...), most)
 }
 
-// Time returns the seconds of one DraftTree call that grows levels levels of beams beams.
+// Time returns the seconds of one call of Draft that grows levels levels of beams beams.
 func (c *DraftCosts) Time(levels, beams int) float64 {
 	if levels < 1 {
 		return 0
@@ -182,7 +182,7 @@ func (c *DraftCosts) Time(levels, beams int) float64 {
 	return c.Root.Seconds + float64(levels-1)*c.Level.At(beams)
 }
 
-// GrowTime returns the seconds of one Grow call that adds a level of beams beams.
+// GrowTime returns the seconds of one call of Extend that adds a level of beams beams.
 func (c *DraftCosts) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
 
 // submit returns the seconds that a joint run of draft and pass saves. Sync is a difference of noisy times, so it is
@@ -240,7 +240,7 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 	}
 }
 
-// observeDraft updates the costs with a DraftTree call of a model that waited for a prefill of fed tokens.
+// observeDraft updates the costs with a call of Draft of a model that waited for a prefill of fed tokens.
 func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	var room [4]share
 	c.observe(seconds, model+1, c.Drafts[model].drafting(room[:0], fed, levels, beams)...)
@@ -258,7 +258,7 @@ func (c *Costs) observeJoint(model, fed, levels, beams, rows int, seconds float6
 		share{&d.Sync, -d.submit() / d.Sync.Seconds})...)
 }
 
-// drafting appends the parts of a DraftTree call to parts.
+// drafting appends the parts of a call of Draft to parts.
 func (d *DraftCosts) drafting(parts []share, fed, levels, beams int) []share {
 	parts = append(d.prefilling(parts, fed), share{&d.Root, 1})
 	if levels > 1 {
@@ -267,7 +267,7 @@ func (d *DraftCosts) drafting(parts []share, fed, levels, beams int) []share {
 	return parts
 }
 
-// observeGrow updates the costs with a Grow call of one level.
+// observeGrow updates the costs with a call of Extend by one level.
 func (c *Costs) observeGrow(model, beams int, seconds float64) {
 	d := &c.Drafts[model]
 	c.observe(seconds, model+1, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
@@ -353,8 +353,8 @@ type Probe struct {
 // DraftProbe runs the passes of a draft model. Without Draft they are not measured.
 type DraftProbe struct {
 	Widths  []int                         // of trees, ascending
-	Draft   func(levels, beams int) error // DraftTree of so many levels after one pending token
-	Grow    func() error                  // Grow, by one level, of the tree of the last call of Draft
+	Draft   func(levels, beams int) error // Draft of so many levels after one pending token
+	Grow    func() error                  // Extend, by one level, of the tree of the last call of Draft
 	Prefill func(tokens int) error        // of an emptied sequence
 	Most    int                           // tokens of a prefill; 0: any number
 }

@@ -41,9 +41,9 @@ func cheap() *Costs {
 // goodputs returns controllers whose choices range from plain decoding to the largest tree, with no draft, one or two.
 func goodputs() []spectest.Setting {
 	build := func(
-		g Goodput, costs func() *Costs, models func(*spectest.Draft) Models,
-	) func(*spectest.Target, *spectest.Draft) spec.Parts {
-		return func(_ *spectest.Target, d *spectest.Draft) spec.Parts {
+		g Goodput, costs func() *Costs, models func(*spectest.DraftModel) Models,
+	) func(*spectest.Target, *spectest.DraftModel) spec.Parts {
+		return func(_ *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			g := g
 			g.Models, g.Clock = models(d), ticking()
 			if costs != nil {
@@ -52,17 +52,17 @@ func goodputs() []spectest.Setting {
 			return spec.Parts{Drafter: &g, Policy: &g, Verifier: spec.Match{}}
 		}
 	}
-	whole := func(d *spectest.Draft) Models { return Models{d} }
-	still := func(d *spectest.Draft) Models { // cannot grow
+	whole := func(d *spectest.DraftModel) Models { return Models{d} }
+	still := func(d *spectest.DraftModel) Models { // cannot grow
 		return Models{struct{ spec.DraftModel }{d}}
 	}
-	none := func(*spectest.Draft) (_ Models) { return }
-	head := func(d *spectest.Draft) Models { return Models{EAGLE3: d} }
-	two := func(d *spectest.Draft) Models {
+	none := func(*spectest.DraftModel) (_ Models) { return }
+	head := func(d *spectest.DraftModel) Models { return Models{EAGLE3: d} }
+	two := func(d *spectest.DraftModel) Models {
 		return Models{d, spectest.NewDraft(d.Target, 100, 0.3)}
 	}
 	return []spectest.Setting{
-		{Name: "as by default", Parts: func(_ *spectest.Target, d *spectest.Draft) spec.Parts {
+		{Name: "as by default", Parts: func(_ *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			g := &Goodput{Models: whole(d), Levels: 6, Width: 4, Nodes: 16, Mode: "match"}
 			return spec.Parts{Drafter: g, Policy: g, Verifier: spec.Match{}}
 		}},

@@ -41,8 +41,8 @@ type Goodput struct {
 	candidates candidates
 	draft      spec.Draft
 	ladder     []int
-	joint      spec.JointTarget // as in SessionOptions; nil: this request's pass cannot run with the draft
-	request    spec.JointRequest
+	target     spec.Target // as in SessionOptions; nil: this request's pass cannot run with the draft
+	request    spec.DraftRequest
 	builder    spec.Builder
 	// lookupBudget is the loss that rounds without the draft may still cause in this request, in passes over one row.
 	lookupBudget float64
@@ -52,7 +52,7 @@ type Goodput struct {
 	bestSpeed float64 // of its choices, as acceptance.speed
 	used      shape   // the draft that a model made; width 0: none took part
 	exploring bool    // it took part against the estimates
-	grows     int     // calls of Grow, one level each
+	grows     int     // calls of Extend, one level each
 	round     int     // of the request, from 1
 	idle      int     // rounds for which drafts are not weighed again, unless a lookup pays
 }
@@ -105,10 +105,9 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.history.extend(prompt)
 	g.idle = 0
 	g.proposed, g.exploring, g.round, g.lookupBudget, g.bestSpeed = false, false, 0, lookupLoss, math.Inf(1)
-	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
-		g.joint = nil
+	if g.target = o.Target; o.Pass != spec.PassOutputs {
+		g.target = nil
 	}
-	g.request.Build = g.build
 	g.ladder = ladder(g.ladder, g.Nodes)
 	for i, m := range g.Models {
 		if m == nil {
@@ -204,7 +203,7 @@ func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	g.bestSpeed = rate * g.Costs.plainTime()
 }
 
-// shape is a draft of one DraftTree call.
+// shape is a draft of one call of Draft.
 type shape struct {
 	model         int // index in Models
 	width, levels int
@@ -373,7 +372,7 @@ const leastSubmit = 0.05
 
 // joinable reports whether the target can verify in the run that drafts, and saves more than noise by that.
 func (g *Goodput) joinable(model int) bool {
-	return g.joint != nil && !g.drafts[model].alone &&
+	return g.target != nil && !g.drafts[model].alone &&
 		g.Costs.Drafts[model].submit() >= leastSubmit*g.Costs.plainTime()
 }
 
@@ -404,20 +403,16 @@ func (g *Goodput) joined() bool { return g.draft.Pass != nil }
 // join drafts and verifies in one run, if the target can.
 func (g *Goodput) join(ctx context.Context, r spec.DraftRequest, fed int, begin time.Time) error {
 	d, s := &g.drafts[g.used.model], g.used
-	g.request.DraftRequest, g.request.Nodes = r, s.rows
-	result, err := g.joint.DraftVerify(ctx, d.Model, &g.request)
-	if err != nil || result == nil {
+	g.request, g.request.Nodes = r, s.rows
+	pass, err := g.target.Verify(ctx,
+		spec.PassRequest{Sampling: g.sampling, Model: d.Model, Draft: &g.request, Builder: &g.builder})
+	if err != nil || pass == nil {
 		d.alone = err == nil
 		return err
 	}
-	g.Costs.observeJoint(s.model, fed, s.levels, s.width, result.Tree.Len(), g.Clock().Sub(begin).Seconds())
-	g.draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
+	g.Costs.observeJoint(s.model, fed, s.levels, s.width, pass.Tree.Len(), g.Clock().Sub(begin).Seconds())
+	g.draft = spec.Draft{Tree: pass.Tree, Levels: pass.Levels, Pass: pass}
 	return nil
-}
-
-// build is the JointRequest's.
-func (g *Goodput) build(levels []spec.Level) (*spec.Tree, error) {
-	return g.builder.Build(g.candidates.nodes[0].token, levels, g.request.Nodes)
 }
 
 // judge updates what choosing the tree after the draft brought, by the tokens of this round and those that the tree of
@@ -430,7 +425,7 @@ func (g *Goodput) judge(e *spec.Event) {
 	g.learnt.Models[s.model].Choosing.learn(float64(len(e.Tokens)) - tokens - g.price()*more)
 }
 
-// grow drafts: in the run that verifies, if that is expected to bring more, or in one DraftTree call and then level by
+// grow drafts: in the run that verifies, if that is expected to bring more, or in one call of Draft and then level by
 // level while the next level promises more than it costs.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
 	d, begin := &g.drafts[s.model], g.Clock()
@@ -448,7 +443,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 		}
 	}
 	if !g.joined() {
-		if g.draft.Levels, err = d.Model.DraftTree(ctx, r); err != nil {
+		if g.draft.Levels, err = d.Model.Draft(ctx, r); err != nil {
 			return err
 		}
 		g.Costs.observeDraft(s.model, fed, s.levels, s.width, g.Clock().Sub(begin).Seconds())
@@ -465,7 +460,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	most := min(g.Levels, b.Levels, d.Levels(len(seq), s.width))
 	for !g.joined() && len(g.draft.Levels) < most && g.promising(len(g.draft.Levels), s) {
 		begin := g.Clock()
-		if g.draft.Levels, err = d.Model.Grow(ctx, 1); err != nil {
+		if g.draft.Levels, err = d.Model.Extend(ctx, spec.Extension{Passes: 1}); err != nil {
 			return err
 		}
 		g.grows++

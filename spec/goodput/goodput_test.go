@@ -219,11 +219,11 @@ func (b *behind) Sync() error {
 	return nil
 }
 
-func (b *behind) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+func (b *behind) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
 	if err := b.Sync(); err != nil {
 		return nil, err
 	}
-	return b.worldTarget.Verify(ctx, tree, s)
+	return b.worldTarget.Verify(ctx, r)
 }
 
 // TestPrefillIsNoRound charges the device's late work on the prompt to the prefill and not to the first round, both in

@@ -18,16 +18,16 @@ type spiteful struct {
 	unheard int32 // the latest new token
 }
 
-func (s *spiteful) Verify(ctx context.Context, tree *spec.Tree, sampling spec.Sampling) ([]spec.NodeOutput, error) {
-	out, err := s.worldTarget.Verify(ctx, tree, sampling)
-	for i := range out {
-		out[i].Token = s.phrase[(s.at+int(tree.Depths[i]))%len(s.phrase)]
+func (s *spiteful) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	pass, err := s.worldTarget.Verify(ctx, r)
+	for i := range pass.Outputs {
+		pass.Outputs[i].Token = s.phrase[(s.at+int(r.Tree.Depths[i]))%len(s.phrase)]
 	}
-	if tree.Len() > 1 && !s.kind {
+	if r.Tree.Len() > 1 && !s.kind {
 		s.unheard++
-		out[0].Token = s.unheard
+		pass.Outputs[0].Token = s.unheard
 	}
-	return out, err
+	return pass, err
 }
 
 func (s *spiteful) Commit(path []int32) error {

@@ -30,7 +30,7 @@ func grownTree(b *testing.B, depth, k int) ([]int32, *spectest.Target, []spec.Le
 	if err := draft.Prefill(ctx, seq[:len(seq)-1]); err != nil {
 		b.Fatal(err)
 	}
-	levels, err := draft.DraftTree(ctx, spec.DraftRequest{Pending: seq[len(seq)-1:], Depth: depth - 1, K: k})
+	levels, err := draft.Draft(ctx, spec.DraftRequest{Pending: seq[len(seq)-1:], Depth: depth - 1, K: k})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -140,15 +140,15 @@ func BenchmarkPolicies(b *testing.B) {
 		}
 		return nil
 	})
-	out, err := target.Verify(context.Background(), tree, spec.Sampling{})
+	pass, err := target.Verify(context.Background(), spec.PassRequest{Tree: tree})
 	if err != nil {
 		b.Fatal(err)
 	}
 	var verdict spec.Verdict
 	for name, verifier := range map[string]spec.Verifier{"match": spec.Match{}, "MARS": adapt.MARS{Theta: 0.9}} {
-		each(name, func() error { return verifier.Accept(tree, &spec.Pass{Outputs: out}, &verdict) })
+		each(name, func() error { return verifier.Accept(tree, pass, &verdict) })
 	}
-	tokens := []int32{out[0].Token}
+	tokens := []int32{pass.Outputs[0].Token}
 	each("learn", func() error {
 		c.learn(a, tokens)
 		c.survey(yield, 4, 5, 0.1)

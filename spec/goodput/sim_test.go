@@ -180,7 +180,8 @@ func (t *worldTarget) Prefill(_ context.Context, tokens []int32) error {
 	return nil
 }
 
-func (t *worldTarget) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling) ([]spec.NodeOutput, error) {
+func (t *worldTarget) Verify(_ context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	tree := r.Tree
 	t.tree = tree.Clone()
 	out, places := make([]spec.NodeOutput, tree.Len()), make([]spot, tree.Len())
 	for i, token := range tree.Tokens {
@@ -192,7 +193,7 @@ func (t *worldTarget) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling
 		out[i].Token = t.next(places[i])
 	}
 	t.spend(t.times.verify(buckets[stair(tree.Len())]), t.n)
-	return out, nil
+	return &spec.Pass{Outputs: out}, nil
 }
 
 func (t *worldTarget) Commit(path []int32) error {
@@ -205,22 +206,30 @@ func (t *worldTarget) Commit(path []int32) error {
 // jointTarget is a worldTarget that runs with the draft, which saves another submit.
 type jointTarget struct{ *worldTarget }
 
-func (t jointTarget) DraftVerify(ctx context.Context, draft spec.DraftModel,
-	r *spec.JointRequest) (*spec.JointResult, error) {
-	d := draft.(*worldDraft)
+func (t jointTarget) Limits() spec.Limits {
+	lim := t.worldTarget.Limits()
+	lim.Joint = true
+	return lim
+}
+
+func (t jointTarget) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	if r.Tree != nil {
+		return t.worldTarget.Verify(ctx, r)
+	}
+	d := r.Model.(*worldDraft)
 	d.saved = d.as.times.sync
-	levels, err := d.DraftTree(ctx, r.DraftRequest)
+	levels, err := d.Draft(ctx, *r.Draft)
 	d.saved = 0
 	if err != nil {
 		return nil, err
 	}
-	tree, err := r.Build(levels)
-	if err != nil {
+	if r.Tree, err = r.Builder.BuildFor(r.Draft, levels); err != nil {
 		return nil, err
 	}
 	t.joint++
-	out, err := t.Verify(ctx, tree, r.Sampling)
-	return &spec.JointResult{Tree: tree, Levels: levels, Pass: spec.Pass{Outputs: out}}, err
+	pass, err := t.worldTarget.Verify(ctx, r)
+	pass.Tree, pass.Levels = r.Tree, levels
+	return pass, err
 }
 
 type worldDraft struct {
@@ -232,12 +241,12 @@ type worldDraft struct {
 	levels []spec.Level
 	beams  []spot
 	scores []float32
-	saved  float64 // of the time of the next DraftTree
+	saved  float64 // of the time of the next Draft
 }
 
 var (
-	_ spec.DraftModel  = (*worldDraft)(nil)
-	_ spec.JointTarget = jointTarget{}
+	_ spec.DraftModel = (*worldDraft)(nil)
+	_ spec.Target     = jointTarget{}
 )
 
 // pay moves the clock by x passes of the target over a row, in which the draft works.
@@ -254,7 +263,7 @@ func (d *worldDraft) Prefill(_ context.Context, tokens []int32) error {
 	return nil
 }
 
-func (d *worldDraft) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (d *worldDraft) Draft(_ context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	d.add(r.Pending...)
 	d.k, d.levels = r.K, nil
 	d.beams, d.scores = []spot{d.end}, []float32{0}
@@ -266,17 +275,11 @@ func (d *worldDraft) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.L
 	return d.levels, nil
 }
 
-func (d *worldDraft) Grow(_ context.Context, passes int) ([]spec.Level, error) {
-	for range passes {
+func (d *worldDraft) Extend(_ context.Context, e spec.Extension) ([]spec.Level, error) {
+	for range e.Passes {
 		d.expand(d.best())
 	}
-	d.pay(d.as.times.sync + float64(passes)*d.as.times.pass(d.k))
-	return d.levels, nil
-}
-
-func (d *worldDraft) Expand(_ context.Context, beams []int32) ([]spec.Level, error) {
-	d.expand(beams)
-	d.pay(d.as.times.sync + d.as.times.pass(len(beams)))
+	d.pay(d.as.times.sync + float64(e.Passes)*d.as.times.pass(d.k))
 	return d.levels, nil
 }
 

@@ -14,13 +14,13 @@ import (
 )
 
 // stopDepth is how many levels a tree has by definition: drafted whole, then looked at from the root down.
-func stopDepth(d *spectest.Draft, seq []int32, r spec.DraftRequest, h float64, anyBranch bool) int {
+func stopDepth(d *spectest.DraftModel, seq []int32, r spec.DraftRequest, h float64, anyBranch bool) int {
 	whole := *d
 	whole.Target = nil
 	whole.Reset()
 	whole.Cells = slices.Clone(seq[:len(seq)-1])
 	r.Pending = seq[len(seq)-1:]
-	levels, err := whole.DraftTree(context.Background(), r)
+	levels, err := whole.Draft(context.Background(), r)
 	if err != nil {
 		panic(err)
 	}
@@ -149,21 +149,21 @@ func TestAcceptanceChainUnderEveryVerifier(t *testing.T) {
 
 // costly is a draft model whose levels take time, by a clock that only models move.
 type costly struct {
-	*spectest.Draft
+	*spectest.DraftModel
 	now   *time.Duration
 	level time.Duration
-	first *int // passes after the root's that DraftTree was last asked for
+	first *int // passes after the root's that Draft was last asked for
 }
 
-func (c costly) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (c costly) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	*c.first = r.Depth
 	*c.now += c.level * time.Duration(r.Depth+1)
-	return c.Draft.DraftTree(ctx, r)
+	return c.DraftModel.Draft(ctx, r)
 }
 
-func (c costly) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
-	*c.now += c.level * time.Duration(passes)
-	return c.Draft.Grow(ctx, passes)
+func (c costly) Extend(ctx context.Context, e spec.Extension) ([]spec.Level, error) {
+	*c.now += c.level * time.Duration(e.Passes)
+	return c.DraftModel.Extend(ctx, e)
 }
 
 // costlyTarget is a target whose passes take time on the same clock.
@@ -173,9 +173,9 @@ type costlyTarget struct {
 	pass time.Duration
 }
 
-func (c costlyTarget) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+func (c costlyTarget) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
 	*c.now += c.pass
-	return c.Target.Verify(ctx, tree, s)
+	return c.Target.Verify(ctx, r)
 }
 
 // TestMeasuredThreshold scripts what passes cost: drafting goes deeper the cheaper it

@@ -13,14 +13,15 @@ import (
 func adaptive() []spectest.Setting {
 	var all []spectest.Setting
 	add := func(name string, c Config) {
-		all = append(all, spectest.Setting{Name: name, Parts: func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+		parts := func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			d.Accept = c.Fitted.Head
 			p, err := c.Parts(t, d)
 			if err != nil {
 				panic(err)
 			}
 			return p
-		}})
+		}
+		all = append(all, spectest.Setting{Name: name, Parts: parts})
 	}
 	hetero := func(edit func(*Config)) Config {
 		c := heteroConfig(spread, spreadCoupled)
@@ -35,7 +36,7 @@ func adaptive() []spectest.Setting {
 	add("hetero, alpha+1, uncoupled", hetero(func(c *Config) { c.Alpha, c.Uncoupled = 1, true }))
 	c2t := func(edit func(*Config)) Config {
 		c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptC2T, Depth: 3, TopK: 3, Nodes: 16,
-			Fitted: Fitted{C2T: spectest.RandomClassifier(1)}}
+			Fitted: Fitted{C2T: randomClassifier(1)}}
 		edit(&c)
 		return c
 	}

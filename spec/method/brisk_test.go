@@ -22,6 +22,7 @@ type brisk struct {
 	divergences []spec.Divergence
 	chain       []spec.ChainVerdict
 	tree        []spec.TreeVerdict
+	pass        spec.Pass
 	order       []int32
 	k           int
 }
@@ -55,49 +56,31 @@ func (m *brisk) Prefill(_ context.Context, tokens []int32) error {
 // resize returns s with n elements, which keep their memory.
 func resize[T any](s []T, n int) []T { return slices.Grow(s[:cap(s)], max(n-cap(s), 0))[:n] }
 
-func (m *brisk) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling) ([]spec.NodeOutput, error) {
-	m.out = resize(m.out, tree.Len())
+func (m *brisk) Verify(_ context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	n := r.Tree.Len()
+	m.out, m.divergences = resize(m.out, n), resize(m.divergences, n-1)
+	m.chain, m.tree = resize(m.chain, n), resize(m.tree, n)
 	for i := range m.out {
 		o := &m.out[i]
-		o.Token = m.nextToken(tree.Tokens[i], m.len+int(tree.Depths[i]))
+		o.Token = m.nextToken(r.Tree.Tokens[i], m.len+int(r.Tree.Depths[i]))
 		o.TopIDs, o.TopLogits = append(o.TopIDs[:0], o.Token, (o.Token+1)%int32(m.limits.Vocab)),
 			append(o.TopLogits[:0], 2, 1.9)
+		accepted := i+1 < n && r.Tree.Tokens[i+1] == o.Token
+		m.chain[i] = spec.ChainVerdict{Token: o.Token, Accepted: accepted}
+		m.tree[i] = spec.TreeVerdict{Child: r.Tree.Child(int32(i), o.Token), Token: o.Token}
 	}
-	return m.out, nil
-}
-
-func (m *brisk) VerifyChain(
-	ctx context.Context, chain *spec.Tree, _ spec.DraftModel, s spec.Sampling,
-) ([]spec.ChainVerdict, error) {
-	out, _ := m.Verify(ctx, chain, s)
-	m.chain = resize(m.chain, len(out))
-	for i := range out {
-		accepted := i+1 < len(out) && chain.Tokens[i+1] == out[i].Token
-		m.chain[i] = spec.ChainVerdict{Token: out[i].Token, Accepted: accepted}
-	}
-	return m.chain, nil
-}
-
-func (m *brisk) VerifyDivergence(
-	ctx context.Context, chain *spec.Tree, _ spec.DraftModel, s spec.Sampling,
-) ([]spec.NodeOutput, []spec.Divergence, error) {
-	out, err := m.Verify(ctx, chain, s)
-	m.divergences = resize(m.divergences, len(out)-1)
 	for i := range m.divergences {
 		m.divergences[i] = spec.Divergence{Distance: 0.3, Possible: true}
 	}
-	return out, m.divergences, err
-}
-
-func (m *brisk) VerifySampled(
-	ctx context.Context, tree *spec.Tree, _ []int32, _ spec.DraftModel, s spec.Sampling,
-) ([]spec.TreeVerdict, error) {
-	out, err := m.Verify(ctx, tree, s)
-	m.tree = resize(m.tree, len(out))
-	for i := range out {
-		m.tree[i] = spec.TreeVerdict{Child: tree.Child(int32(i), out[i].Token), Token: out[i].Token}
+	switch m.pass = (spec.Pass{Outputs: m.out}); r.Kind {
+	case spec.PassChain:
+		m.pass = spec.Pass{Chain: m.chain}
+	case spec.PassSampled:
+		m.pass = spec.Pass{Children: m.tree}
+	case spec.PassDivergence:
+		m.pass.Divergences = m.divergences
 	}
-	return m.tree, err
+	return &m.pass, nil
 }
 
 // propose fills a level with k candidates of each of n beams. The first candidate is mostly right.
@@ -124,47 +107,49 @@ func (m *brisk) propose(n int) {
 	}
 }
 
-func (m *brisk) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (m *brisk) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	if r.Classifier != nil {
+		return nil, nil
+	}
 	m.len += len(r.Pending)
 	m.roots = append(m.roots[:0], r.Pending[len(r.Pending)-1])
 	m.k, m.levels = r.K, m.levels[:0]
 	m.propose(1)
-	return m.Grow(ctx, r.Depth)
-}
-
-func (m *brisk) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
-	for range passes {
-		m.order = m.order[:0]
-		for i := range m.k { // any choice is as good
-			m.order = append(m.order, int32(i))
-		}
-		if _, err := m.Expand(ctx, m.order); err != nil {
-			return nil, err
-		}
+	if r.Shape == nil {
+		return m.Extend(ctx, spec.Extension{Passes: r.Depth})
+	}
+	for _, beams := range r.Shape.Beams {
+		m.expand(beams)
 	}
 	return m.levels, nil
 }
 
-func (m *brisk) Expand(_ context.Context, beams []int32) ([]spec.Level, error) {
-	l := &m.levels[len(m.levels)-1]
-	l.Beams = append(l.Beams[:0], beams...)
-	m.propose(len(beams))
+func (m *brisk) Extend(_ context.Context, e spec.Extension) ([]spec.Level, error) {
+	if e.Beams != nil {
+		m.expand(e.Beams)
+	}
+	for range e.Passes {
+		m.order = m.order[:0]
+		for i := range m.k { // any choice is as good
+			m.order = append(m.order, int32(i))
+		}
+		m.expand(m.order)
+	}
 	return m.levels, nil
 }
 
-func (m *brisk) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	r.Depth = 0
-	return m.DraftTree(ctx, r)
+func (m *brisk) expand(beams []int32) {
+	l := &m.levels[len(m.levels)-1]
+	l.Beams = append(l.Beams[:0], beams...)
+	m.propose(len(beams))
 }
 
-func (m *brisk) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	m.len += len(r.Pending)
-	m.roots, m.drawn = append(m.roots[:0], r.Pending[len(r.Pending)-1]), m.drawn[:0]
-	return m.DrawMore(ctx, r.Count)
-}
-
-func (m *brisk) DrawMore(_ context.Context, count int) ([]spec.Drawn, error) {
-	for range count {
+func (m *brisk) Sample(_ context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if n := len(r.Pending); n > 0 {
+		m.len += n
+		m.roots, m.drawn = append(m.roots[:0], r.Pending[n-1]), m.drawn[:0]
+	}
+	for range r.Count {
 		token := m.roots[0]
 		if n := len(m.drawn); n > 0 {
 			token = m.drawn[n-1].Token
@@ -173,6 +158,8 @@ func (m *brisk) DrawMore(_ context.Context, count int) ([]spec.Drawn, error) {
 	}
 	return m.drawn, nil
 }
+
+func (m *brisk) Prepare(spec.Programs) error { return nil }
 
 // newBrisk returns a model with room for context tokens.
 func newBrisk(context int) *brisk {

@@ -20,7 +20,7 @@ func chains(t *testing.T, c Config, ahead int, differ float64, s spec.Sampling) 
 	draft := spectest.NewDraft(target, 200, differ)
 	set := named(c)
 	whole := set.Parts
-	set.Parts = func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+	set.Parts = func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 		p := whole(t, d)
 		switch x := p.Drafter.(type) {
 		case *drafting.RankedChain:

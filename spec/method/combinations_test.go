@@ -50,8 +50,8 @@ func combination(drafter, policy, verifier string) Config {
 	c.Fitted = Fitted{
 		Hetero: &adapt.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: print}, Greedy: fit,
 			Coupled: fit},
-		C2T: &spec.C2TClassifier{
-			Features: []string{spec.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
+		C2T: &adapt.C2TClassifier{
+			Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
 			Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{16}, OutputBias: -2,
 		},
 		Head: true,

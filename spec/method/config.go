@@ -115,7 +115,7 @@ type Settings struct {
 // Fitted holds what was fitted to a pair of models: calibrations and trained classifiers, nil where there are none.
 type Fitted struct {
 	Hetero *adapt.HeteroCalibration
-	C2T    *spec.C2TClassifier
+	C2T    *adapt.C2TClassifier
 	// Head tells that the draft was loaded with an acceptance head, so that levels carry Accepts.
 	Head bool
 	// Costs are the costs of passes on this device, kept from request to request.

@@ -11,7 +11,7 @@ import (
 
 const drawnVocab, drawnTokens = 3, 4
 
-func drawnPair() (*spectest.Target, *spectest.Draft) {
+func drawnPair() (*spectest.Target, *spectest.DraftModel) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: drawnVocab, Steps: 1e6}, 32, 32)
 	draft := spectest.NewDraft(target, 32, 0.6)
 	draft.Accept = true

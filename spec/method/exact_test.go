@@ -12,7 +12,7 @@ import (
 func named(c Config) spectest.Setting {
 	name := fmt.Sprintf("%s/%s/%s/d%d/k%d/N%d/%v", c.Drafter, c.Adapt, c.Verifier, c.Depth, c.TopK, c.Nodes,
 		c.Uncoupled)
-	return spectest.Setting{Name: name, Parts: func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+	return spectest.Setting{Name: name, Parts: func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 		d.Accept = c.Fitted.Head
 		p, err := c.Parts(t, d)
 		if err != nil {
@@ -60,24 +60,24 @@ func settings() []spectest.Setting {
 		named(Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 9, Uncoupled: true}),
 		named(Config{Drafter: DrafterNgram, Depth: 4, NgramMax: 3, NgramMin: 1}),
 		named(Config{Drafter: DrafterNgramSimple, Depth: 3, NgramMax: 1}),
-		{Name: "sampled chain", Parts: func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+		{Name: "sampled chain", Parts: func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: &drafting.SampledChain{Model: d}, Verifier: spec.Match{},
 				Policy: spec.Fixed{Levels: 3, Width: 1, Nodes: 4}}
 		}},
 	}
 	all = append(all, spectest.Setting{Name: "none with a budget",
-		Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
+		Parts: func(*spectest.Target, *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: spec.None{}, Verifier: spec.Match{},
 				Policy: spec.Fixed{Levels: 3, Width: 2, Nodes: 8}}
 		}})
-	type builder = func(*spectest.Target, *spectest.Draft) spec.Parts
-	lagging := func(n int, b spec.Budget, drafter func(*spectest.Draft) spec.Drafter) builder {
-		return func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+	type builder = func(*spectest.Target, *spectest.DraftModel) spec.Parts
+	lagging := func(n int, b spec.Budget, drafter func(*spectest.DraftModel) spec.Drafter) builder {
+		return func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: drafter(d), Verifier: spec.Match{}, Policy: &everyNth{n: n, budget: b}}
 		}
 	}
-	tree := func(d *spectest.Draft) spec.Drafter { return &drafting.TreeDrafter{Model: d} }
-	sampled := func(d *spectest.Draft) spec.Drafter { return &drafting.SampledChain{Model: d} }
+	tree := func(d *spectest.DraftModel) spec.Drafter { return &drafting.TreeDrafter{Model: d} }
+	sampled := func(d *spectest.DraftModel) spec.Drafter { return &drafting.SampledChain{Model: d} }
 	return append(all,
 		spectest.Setting{Name: "tree every 3rd round",
 			Parts: lagging(3, spec.Budget{Levels: 3, Width: 2, Nodes: 8}, tree)},
@@ -85,7 +85,7 @@ func settings() []spectest.Setting {
 			Parts: lagging(11, spec.Budget{Levels: 3, Width: 2, Nodes: 8}, tree)},
 		spectest.Setting{Name: "sampled chain every 10th round",
 			Parts: lagging(10, spec.Budget{Levels: 2, Width: 1, Nodes: 3}, sampled)},
-		spectest.Setting{Name: "changing budgets", Parts: func(t *spectest.Target, d *spectest.Draft) spec.Parts {
+		spectest.Setting{Name: "changing budgets", Parts: func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: &drafting.TreeDrafter{Model: d}, Verifier: spec.Match{}, Policy: &changing{}}
 		}})
 }
@@ -159,7 +159,7 @@ func TestEndsAtEveryPosition(t *testing.T) {
 func TestFarBehindDraftIsPrefilled(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 5, Steps: 1e6}, 96, 32)
 	draft := spectest.NewDraft(target, 96, 0.2)
-	set := spectest.Setting{Name: "every 20th", Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
+	set := spectest.Setting{Name: "every 20th", Parts: func(*spectest.Target, *spectest.DraftModel) spec.Parts {
 		return spec.Parts{Drafter: &drafting.TreeDrafter{Model: draft}, Verifier: spec.Match{},
 			Policy: &everyNth{n: 20, budget: spec.Budget{Levels: 3, Width: 2, Nodes: 8}}}
 	}}
@@ -185,7 +185,7 @@ func TestPerfectDraftIsAcceptedWhole(t *testing.T) {
 		}
 	}
 	draft.Pending = 0
-	set := spectest.Setting{Name: "sampled", Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
+	set := spectest.Setting{Name: "sampled", Parts: func(*spectest.Target, *spectest.DraftModel) spec.Parts {
 		return spec.Parts{Drafter: &drafting.SampledChain{Model: draft}, Verifier: spec.Rejection{},
 			Policy: spec.Fixed{Levels: 4, Width: 1, Nodes: 5}}
 	}}

@@ -23,13 +23,13 @@ type flaky struct {
 	waited time.Duration
 }
 
-func (f *flaky) Verify(ctx context.Context, t *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+func (f *flaky) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
 	f.pass++
 	if err := f.before(f.pass); err != nil {
 		return nil, err
 	}
 	f.waited += 2 * time.Millisecond
-	return f.Target.Verify(context.WithoutCancel(ctx), t, s)
+	return f.Target.Verify(context.WithoutCancel(ctx), r)
 }
 
 func (f *flaky) Prefill(ctx context.Context, tokens []int32) error {
@@ -233,20 +233,20 @@ func TestPartsAreCheckedAgainstTheModels(t *testing.T) {
 
 // liar is a draft model that breaks its contract in one way.
 type liar struct {
-	*spectest.Draft
+	*spectest.DraftModel
 	levels func([]spec.Level) []spec.Level
 	extra  int
 }
 
-func (l liar) Len() int { return l.Draft.Len() + l.extra }
+func (l liar) Len() int { return l.DraftModel.Len() + l.extra }
 
-func (l liar) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	tokens, err := l.Draft.DraftSampled(ctx, r)
+func (l liar) Sample(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	tokens, err := l.DraftModel.Sample(ctx, r)
 	return tokens[1:], err
 }
 
-func (l liar) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	levels, err := l.Draft.DraftTree(ctx, r)
+func (l liar) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	levels, err := l.DraftModel.Draft(ctx, r)
 	if err == nil && l.levels != nil {
 		levels = l.levels(levels)
 	}
@@ -271,7 +271,7 @@ func TestBrokenModelsAreErrors(t *testing.T) {
 		}},
 	} {
 		target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
-		l.Draft = spectest.NewDraft(target, 96, 0)
+		l.DraftModel = spectest.NewDraft(target, 96, 0)
 		g, err := New(target, c, l)
 		if err != nil {
 			t.Fatal(err)
@@ -286,7 +286,7 @@ func TestBrokenModelsAreErrors(t *testing.T) {
 func TestBrokenSampledDraftIsAnError(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
 	for want, l := range map[string]liar{"the draft model drew 2 of 3": {}, "the draft model holds": {extra: 1}} {
-		l.Draft = spectest.NewDraft(target, 96, 0)
+		l.DraftModel = spectest.NewDraft(target, 96, 0)
 		g, err := New(target, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 3}, l)
 		if err != nil {
 			t.Fatal(err)
@@ -302,16 +302,12 @@ func TestBrokenSampledDraftIsAnError(t *testing.T) {
 // short is a target that answers for too few nodes.
 type short struct{ *spectest.Target }
 
-func (s short) Verify(ctx context.Context, t *spec.Tree, sampling spec.Sampling) ([]spec.NodeOutput, error) {
-	out, err := s.Target.Verify(ctx, t, sampling)
-	return out[:len(out)-1], err
-}
-
-func (s short) VerifyChain(
-	ctx context.Context, t *spec.Tree, d spec.DraftModel, sampling spec.Sampling,
-) ([]spec.ChainVerdict, error) {
-	out, err := s.Target.VerifyChain(ctx, t, d, sampling)
-	return out[:len(out)-1], err
+func (s short) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
+	pass, err := s.Target.Verify(ctx, r)
+	if pass != nil {
+		pass.Outputs, pass.Chain = pass.Outputs[:max(len(pass.Outputs)-1, 0)], pass.Chain[:max(len(pass.Chain)-1, 0)]
+	}
+	return pass, err
 }
 
 // hoarder is a target whose cache holds a token too many.
@@ -353,7 +349,7 @@ func TestSteadyBuilderDoesNotAllocate(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 40, Steps: 1e6}, 96, 64)
 	draft := spectest.NewDraft(target, 96, 0)
 	draft.Target = nil
-	levels, err := draft.DraftTree(context.Background(), spec.DraftRequest{Pending: []int32{1}, Depth: 4, K: 4})
+	levels, err := draft.Draft(context.Background(), spec.DraftRequest{Pending: []int32{1}, Depth: 4, K: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,12 +124,12 @@ func TestGuidedSpeculationEqualsGuidedPlainDecoding(t *testing.T) {
 
 // TestGuidedDrawsStayAllowed holds verifiers whose tokens are not plain decoding's to the guide.
 func TestGuidedDrawsStayAllowed(t *testing.T) {
-	for _, parts := range []func(*spectest.Draft) spec.Parts{
-		func(d *spectest.Draft) spec.Parts {
+	for _, parts := range []func(*spectest.DraftModel) spec.Parts{
+		func(d *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: &drafting.SampledChain{Model: d}, Verifier: spec.Rejection{},
 				Policy: spec.Fixed{Levels: 3, Width: 1, Nodes: 4}}
 		},
-		func(d *spectest.Draft) spec.Parts {
+		func(d *spectest.DraftModel) spec.Parts {
 			p, err := Config{Drafter: DrafterSampled, Verifier: VerifierWithoutReplacement,
 				Shape: [][]int{{2}, {2, 1}}}.Parts(spectest.NewTarget(&spectest.Script{Vocab: 40, Steps: 1e6}, 96, 64),
 				d)
@@ -141,7 +141,7 @@ func TestGuidedDrawsStayAllowed(t *testing.T) {
 	} {
 		target := spectest.NewTarget(&spectest.Script{Vocab: 40, Steps: 1e6}, 96, 64)
 		draft := spectest.NewDraft(target, 128, 0.3)
-		set := spectest.Setting{Name: "drawn", Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
+		set := spectest.Setting{Name: "drawn", Parts: func(*spectest.Target, *spectest.DraftModel) spec.Parts {
 			return parts(draft)
 		}}
 		for seed := range uint64(20) {

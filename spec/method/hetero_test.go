@@ -41,7 +41,7 @@ func TestSampleIsWhatVerifyingGives(t *testing.T) {
 					return err
 				}
 			}
-			levels, err := alone.DraftTree(context.Background(), spec.DraftRequest{
+			levels, err := alone.Draft(context.Background(), spec.DraftRequest{
 				Pending: seq[len(seq)-1:], Depth: 2, K: 3, Coupled: sampling.Temperature > 0, Sampling: sampling,
 			})
 			if err != nil {

@@ -154,7 +154,7 @@ func refusedByRejection(d drafter) string {
 	case d.name == DrafterSampled:
 		return "the rejection verifier takes chains; a tree drawn without replacement takes the " +
 			"without-replacement verifier"
-	case d.programs == DraftNothing:
+	case d.programs == spec.DraftNothing:
 		return "the rejection verifier needs tokens sampled from a draft's distribution, and the " + d.name +
 			" drafter has none; use the match verifier, which is exact for any draft"
 	}
@@ -175,48 +175,25 @@ func verifierNamed(name string) Verifier {
 // Exactness says how the text relates to plain decoding's.
 func (c Config) Exactness() Exactness { return verifierNamed(c.Verifier).Exactness }
 
-// DraftPrograms names the way in which a draft model runs, and so the programs to prepare.
-type DraftPrograms int
-
-// The ways.
-const (
-	DraftNothing  DraftPrograms = iota // the draft model does not run
-	DraftTree                          // trees of a fixed depth
-	DraftGrown                         // trees grown level by level
-	DraftExpanded                      // the same, from beams that the host chooses
-	DraftPruned                        // trees pruned by C2T's classifier
-	DraftChain                         // sampled chains
-	DraftSampled                       // trees sampled without replacement
-	DraftWidths                        // trees grown level by level, of each of several widths
-)
-
-// Programs lists the device programs that a config needs at one temperature.
-type Programs struct {
-	Budget spec.Budget   // the most of a round
-	Pass   spec.PassKind // of the target
-	Joint  bool          // the pass may run together with the draft
-	Draft  DraftPrograms
-	Depth  int // passes of the draft after the root's
-}
-
-// Programs returns what to prepare for a config of valid settings.
-func (c Config) Programs(temperature float64) Programs {
+// Programs returns what to prepare a draft of some limits, and its target, for: a config of valid settings at one
+// temperature. The caller adds the models and the kinds of adjustment.
+func (c Config) Programs(temperature float64, lim spec.Limits) spec.Programs {
 	c = c.At(temperature)
-	p := Programs{Budget: c.Budget(), Joint: c.Joins()}
-	p.Depth = p.Budget.Levels - 1
+	p := spec.Programs{Budget: c.Budget(), Joint: c.Joins(), Accepts: c.Adapt == AdaptAcceptance}
+	p.Depth, p.Widths = p.Budget.Levels-1, []int{p.Budget.Width}
 	d, v := drafterNamed(c.Drafter), verifierNamed(c.Verifier)
 	if v.sampled == c.Drafter {
 		p.Pass, p.Joint = v.build(c).Pass(spec.Sampling{Temperature: 1}), true // its pass of sampled tokens
 	}
+	if d.costs {
+		p.Widths = goodput.DraftWidths(p.Budget.Width, lim)
+	}
 	if p.Draft = d.programs; p.Depth < 0 {
-		p.Draft = DraftNothing
+		p.Draft = spec.DraftNothing
 	} else if c.Samples() {
 		p.Draft = d.sampled
 	} else if a := adapterNamed(c.Adapt); a.programs != nil {
-		p.Draft = a.programs(&c, p.Draft)
-	}
-	if p.Draft == DraftTree {
-		p.Depth = c.Depth
+		a.programs(&c, &p)
 	}
 	return p
 }
@@ -274,8 +251,8 @@ type drafter struct {
 	check    func(c *Config) error       // refuses settings beyond their bounds
 	budget   func(c *Config) spec.Budget // the most of a round
 	costs    bool                        // it decides by measured costs of passes
-	programs DraftPrograms               // that the draft model runs, if it runs
-	sampled  DraftPrograms               // the same where tokens are sampled
+	programs spec.DraftKind              // that the draft model runs, if it runs
+	sampled  spec.DraftKind              // the same where tokens are sampled
 	parts    partsFunc
 }
 
@@ -290,13 +267,14 @@ func init() { // not in the declaration: parts reads the table
 	drafterRows = []drafter{
 		{name: DrafterNone, budget: func(*Config) spec.Budget { return spec.Budget{} },
 			parts: noModel(func(Config) spec.Drafter { return spec.None{} })},
-		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, false, DraftGrown, DraftChain, chainParts},
-		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, false, DraftGrown, 0,
+		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, false, spec.DraftTree,
+			spec.DraftChain, chainParts},
+		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, false, spec.DraftTree, 0,
 			treeParts},
-		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, DraftExpanded, 0,
+		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, spec.DraftExpanded, 0,
 			shapeParts},
-		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, DraftSampled,
-			DraftSampled, shapeParts},
+		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, spec.DraftDrawn,
+			spec.DraftDrawn, shapeParts},
 		{name: DrafterNgram, settings: Config{Depth: 10, NgramMax: 2, NgramMin: 1}, bounds: tokens, check: checkNgram,
 			budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter {
@@ -308,7 +286,7 @@ func init() { // not in the declaration: parts reads the table
 			})},
 		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
-		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, nil, autoBudget, true, DraftWidths, 0,
+		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, nil, autoBudget, true, spec.DraftTree, 0,
 			autoParts},
 	}
 }
@@ -355,7 +333,7 @@ type Adapter struct {
 	lacks func(f *Fitted) bool  // what it needs is missing; nil: it needs nothing
 	// budget and programs change the drafter's; nil: they stay.
 	budget   func(c *Config, of spec.Budget) spec.Budget
-	programs func(c *Config, of DraftPrograms) DraftPrograms
+	programs func(c *Config, p *spec.Programs)
 }
 
 // The table of what adapts a draft.
@@ -370,24 +348,23 @@ var adapterRows = []Adapter{
 			}
 			return c.heteroSettings().Budget(c.Fitted.Hetero)
 		},
-		programs: func(c *Config, d DraftPrograms) DraftPrograms {
+		programs: func(c *Config, p *spec.Programs) {
 			if c.NoAdaptation {
-				return DraftTree
+				p.Depth = c.Depth
 			}
-			return d
 		}},
 	{Name: AdaptC2T, Settings: []string{"threshold", "one_pruning"},
 		tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
 		lacks: func(f *Fitted) bool { return f.C2T == nil },
 		Need:  "a classifier trained for this pair; make one with foretoken train c2t",
-		programs: func(c *Config, d DraftPrograms) DraftPrograms {
+		programs: func(c *Config, p *spec.Programs) {
 			switch {
 			case c.Drafter == DrafterChain:
-				return d
 			case c.OnePruning:
-				return DraftExpanded
+				p.Draft = spec.DraftExpanded
+			default:
+				p.Draft, p.Classifier = spec.DraftPruned, c.Fitted.C2T.Network()
 			}
-			return DraftPruned
 		}},
 	{Name: AdaptAcceptance, Settings: []string{"threshold", "any"},
 		tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },

@@ -10,9 +10,9 @@ import (
 	"foretoken/spec"
 )
 
-// Draft is a scripted draft model that follows the target's script with a share of its logits replaced. It
-// implements every interface of draft models.
-type Draft struct {
+// DraftModel is a scripted draft model that follows the target's script with a share of its logits replaced. It leaves
+// pruning to the host.
+type DraftModel struct {
 	Model
 	Differ float64
 	Target *Target // the target whose sequence this draft must follow; nil: not checked
@@ -25,7 +25,6 @@ type Draft struct {
 	q       [][]float64
 	rowAt   []Prefix // the prefix of each distribution
 	sampled spec.SampleRequest
-	trees   bool // the open draft is a tree sampled without replacement
 	at      Prefix
 	open    bool // drafted and not yet committed
 	Pending int  // the largest number of pending tokens so far
@@ -38,19 +37,19 @@ type scriptedBeam struct {
 	v  float32
 }
 
-var _ spec.DraftModel = (*Draft)(nil)
+var _ spec.DraftModel = (*DraftModel)(nil)
 
-func NewDraft(t *Target, context int, differ float64) *Draft {
-	return &Draft{
+func NewDraft(t *Target, context int, differ float64) *DraftModel {
+	return &DraftModel{
 		Model: Model{Script: t.Script, limits: spec.Limits{Context: context, MaxRows: 64, Vocab: t.Script.Vocab,
 			TopK: 16}},
 		Differ: differ, Target: t,
 	}
 }
 
-func (d *Draft) Reset() { d.Cells, d.open = d.Cells[:0], false }
+func (d *DraftModel) Reset() { d.Cells, d.open = d.Cells[:0], false }
 
-func (d *Draft) consume(pending []int32, slots int) {
+func (d *DraftModel) consume(pending []int32, slots int) {
 	if len(pending) < 1 || len(pending) > spec.MaxPending || d.open {
 		panic(fmt.Sprintf("%d pending tokens, the last draft open: %v", len(pending), d.open))
 	}
@@ -64,76 +63,81 @@ func (d *Draft) consume(pending []int32, slots int) {
 	}
 	d.checkRoom(slots)
 	d.open, d.Passes = true, 1
-	d.Levels, d.Drawn, d.q, d.rowAt, d.trees = nil, nil, nil, nil, false
+	d.Levels, d.Drawn, d.q, d.rowAt = nil, nil, nil, nil
 }
 
-func (d *Draft) checkRoom(slots int) {
+func (d *DraftModel) checkRoom(slots int) {
 	if len(d.Cells)+slots > d.limits.Context {
 		panic(fmt.Sprintf("%d slots after %d tokens in a cache of %d", slots, len(d.Cells), d.limits.Context))
 	}
 }
 
-// begin drafts the first level of a tree.
-func (d *Draft) begin(ctx context.Context, r spec.DraftRequest, sampled bool) error {
+func (d *DraftModel) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || r.Coupled && r.Sampling.Temperature == 0 {
-		panic(fmt.Sprintf("request %+v", r))
-	}
-	d.consume(r.Pending, r.K*r.Depth)
-	d.Request, d.trees = r, sampled
-	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
-	d.propose()
-	return nil
-}
-
-func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := d.begin(ctx, r, false); err != nil {
 		return nil, err
 	}
-	return d.Grow(ctx, r.Depth)
+	if r.Classifier != nil {
+		return nil, nil // the host prunes
+	}
+	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || (r.Coupled || r.Drawn) && r.Sampling.Temperature == 0 ||
+		r.Drawn && r.Shape == nil && r.Depth > 0 {
+		panic(fmt.Sprintf("request %+v", r))
+	}
+	slots := r.K * r.Depth
+	if r.Shape != nil {
+		slots = 0
+		for _, beams := range r.Shape.Beams {
+			slots += len(beams)
+		}
+	}
+	d.consume(r.Pending, slots)
+	d.Request = r
+	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
+	d.propose()
+	if r.Shape == nil {
+		return d.grow(r.Depth), nil
+	}
+	for _, beams := range r.Shape.Beams {
+		d.expand(beams)
+	}
+	return d.Levels, nil
 }
 
-func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if r.Sampling.Temperature == 0 {
-		panic("drawing without replacement at temperature 0")
+func (d *DraftModel) Extend(ctx context.Context, e spec.Extension) ([]spec.Level, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	r.Depth = 0
-	err := d.begin(ctx, r, true)
-	return d.Levels, err
+	if !d.open || d.Levels == nil || (e.Beams == nil) == (e.Passes == 0) || len(e.Beams) > d.limits.TopK ||
+		d.Request.Drawn && e.Passes > 0 {
+		panic(fmt.Sprintf("%+v of an open draft: %v", e, d.open))
+	}
+	if e.Beams != nil {
+		d.expand(e.Beams)
+	}
+	return d.grow(e.Passes), nil
 }
 
-func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
-	if d.trees {
-		panic("Grow of a sampled tree")
-	}
+// grow runs passes over the best beams.
+func (d *DraftModel) grow(passes int) []spec.Level {
 	for range passes {
 		last := &d.Levels[len(d.Levels)-1]
 		values := make([]float64, len(last.Candidates))
 		for i, c := range last.Candidates {
 			values[i] = float64(d.beams[c.Beam].v + c.LogQ)
 		}
-		if _, err := d.Expand(ctx, BestOf(values, d.Request.K)); err != nil {
-			return nil, err
-		}
+		d.expand(BestOf(values, d.Request.K))
 	}
-	return d.Levels, nil
+	return d.Levels
 }
 
-func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if !d.open || d.Levels == nil || len(beams) == 0 || len(beams) > d.limits.TopK {
-		panic(fmt.Sprintf("Expand(%v) of an open draft: %v", beams, d.open))
-	}
+// expand runs a pass over beams.
+func (d *DraftModel) expand(beams []int32) {
 	last := &d.Levels[len(d.Levels)-1]
 	last.Beams = slices.Clone(beams)
 	var next []scriptedBeam
 	for i, b := range beams {
 		if slices.Contains(beams[:i], b) {
-			panic(fmt.Sprintf("Expand(%v) repeats a beam", beams))
+			panic(fmt.Sprintf("beams %v of a level", beams))
 		}
 		c := last.Candidates[b]
 		next = append(next, scriptedBeam{d.beams[c.Beam].at.Then(c.Token), d.beams[c.Beam].v + c.LogQ})
@@ -146,16 +150,15 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	d.checkRoom(fed)
 	d.Passes++
 	d.propose()
-	return d.Levels, nil
 }
 
 // propose appends the level of candidates that the beams propose.
-func (d *Draft) propose() {
+func (d *DraftModel) propose() {
 	var l spec.Level
 	for b, from := range d.beams {
 		q := d.LogQ(from.at)
 		ranked := q
-		if d.trees {
+		if d.Request.Drawn {
 			p := make([]float64, len(q))
 			ranked = make([]float64, len(q))
 			for i := range q {
@@ -168,6 +171,9 @@ func (d *Draft) propose() {
 		for _, id := range BestOf(ranked, d.Request.K) {
 			l.Candidates = append(l.Candidates, spec.Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
 		}
+		for d.Request.Shape != nil && len(l.Candidates) < (b+1)*d.Request.K { // a place for which there is no token
+			l.Candidates = append(l.Candidates, spec.Candidate{LogQ: float32(math.Inf(-1)), Beam: int32(b)})
+		}
 		plain := Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
 		l.Entropies = append(l.Entropies, float32(Entropy(plain)))
 		if d.Accept {
@@ -177,12 +183,12 @@ func (d *Draft) propose() {
 	d.Levels = append(d.Levels, l)
 }
 
-func (d *Draft) LogQ(at Prefix) []float64 {
+func (d *DraftModel) LogQ(at Prefix) []float64 {
 	z := d.Script.Logits(at, d.Differ)
 	s := spec.Sampling{Temperature: 1}
 	if d.Request.Coupled {
 		return coupled(d.Request.Sampling, z, uint32(at.Len))
-	} else if d.trees {
+	} else if d.Request.Drawn {
 		s.Temperature = d.Request.Sampling.Temperature
 	}
 	q := Distribution(s, z)
@@ -193,7 +199,7 @@ func (d *Draft) LogQ(at Prefix) []float64 {
 }
 
 // Chance returns the acceptance head's estimate for the last token of a prefix: 1 for the root, else a hash.
-func (d *Draft) Chance(at Prefix) float32 {
+func (d *DraftModel) Chance(at Prefix) float32 {
 	if at == PrefixOf(d.Cells) {
 		return 1
 	}
@@ -220,30 +226,22 @@ func BestOf(x []float64, k int) []int32 {
 	return order[:min(k, len(order))]
 }
 
-func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+func (d *DraftModel) Sample(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if r.Count < 1 {
-		panic(fmt.Sprintf("request %+v", r))
+	if more := len(r.Pending) == 0; r.Count < 1 || more && (!d.open || len(d.Drawn) == 0) {
+		panic(fmt.Sprintf("%+v of %d tokens", r, len(d.Drawn)))
+	} else if more {
+		d.Passes++
+	} else {
+		d.consume(r.Pending, 0)
+		d.sampled, d.at = r, PrefixOf(d.Cells)
 	}
-	d.consume(r.Pending, 0)
-	d.sampled, d.at = r, PrefixOf(d.Cells)
 	return d.draw(r.Count)
 }
 
-func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if !d.open || len(d.Drawn) == 0 || count < 1 {
-		panic(fmt.Sprintf("DrawMore(%d) of %d tokens", count, len(d.Drawn)))
-	}
-	d.Passes++
-	return d.draw(count)
-}
-
-func (d *Draft) draw(count int) ([]spec.Drawn, error) {
+func (d *DraftModel) draw(count int) ([]spec.Drawn, error) {
 	s, stream := d.sampled.Sampling, spec.StreamDraft
 	if d.sampled.Coupled {
 		stream = spec.StreamTarget
@@ -269,7 +267,7 @@ func (d *Draft) draw(count int) ([]spec.Drawn, error) {
 }
 
 // checkChain panics unless chain is a prefix of the chain sampled last.
-func (d *Draft) checkChain(chain *spec.Tree, s spec.Sampling) {
+func (d *DraftModel) checkChain(chain *spec.Tree, s spec.Sampling) {
 	for i, t := range chain.Tokens[1:] {
 		if i >= len(d.Drawn) || t != d.Drawn[i].Token || s != d.sampled.Sampling {
 			panic("the chain is not what the draft sampled last")
@@ -277,18 +275,9 @@ func (d *Draft) checkChain(chain *spec.Tree, s spec.Sampling) {
 	}
 }
 
-// DraftShaped and DraftPruned leave trees to be grown level by level.
-func (d *Draft) DraftShaped(context.Context, *spec.JointRequest) ([]spec.Level, error) {
-	return nil, nil
-}
+func (d *DraftModel) Prepare(spec.Programs) error { return nil }
 
-func (d *Draft) DraftPruned(context.Context, spec.PruneRequest) ([]spec.Level, error) {
-	return nil, nil
-}
-
-func (d *Draft) GrowPruned(context.Context) ([]spec.Level, error) { panic("nothing was pruned") }
-
-func (d *Draft) Commit(beams []int32) error {
+func (d *DraftModel) Commit(beams []int32) error {
 	if !d.open {
 		panic("Commit without a draft")
 	}
@@ -312,12 +301,12 @@ func (d *Draft) Commit(beams []int32) error {
 	return nil
 }
 
-func (d *Draft) ReusePrefix(tokens []int32) int {
+func (d *DraftModel) ReusePrefix(tokens []int32) int {
 	d.open = false
 	return d.prefix(tokens)
 }
 
 // ChanceAfter returns the acceptance head's estimate for a token after the root.
-func (d *Draft) ChanceAfter(at Prefix) float32 {
+func (d *DraftModel) ChanceAfter(at Prefix) float32 {
 	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
 }

@@ -13,7 +13,7 @@ import (
 // Setting is a method under test. Parts builds it for each pair of models.
 type Setting struct {
 	Name  string
-	Parts func(*Target, *Draft) spec.Parts
+	Parts func(*Target, *DraftModel) spec.Parts
 }
 
 func Samplings() []spec.Sampling {
@@ -29,7 +29,7 @@ func Samplings() []spec.Sampling {
 
 // Generate runs a setting and checks the invariants of every event.
 func Generate(
-	t *testing.T, s Setting, target *Target, draft *Draft, prompt []int32, o spec.Options,
+	t *testing.T, s Setting, target *Target, draft *DraftModel, prompt []int32, o spec.Options,
 ) ([]int32, spec.Stats) {
 	t.Helper()
 	g, err := spec.New(target, s.Parts(target, draft))
@@ -142,27 +142,17 @@ func (PartialTarget) ReadbackTime() time.Duration { return 0 }
 func (PartialDraft) Sync() error                 { return nil }
 func (PartialDraft) ReadbackTime() time.Duration { return 0 }
 
-func (PartialDraft) DraftShaped(context.Context, *spec.JointRequest) ([]spec.Level, error) {
-	return nil, nil
-}
-
-func (PartialDraft) DraftPruned(context.Context, spec.PruneRequest) ([]spec.Level, error) {
-	return nil, nil
-}
-
-// RandomClassifier returns a classifier of random weights, which keeps about half of the candidates.
-func RandomClassifier(seed uint64) *spec.C2TClassifier {
+// RandomLayer returns random weights (units, inputs), biases and output weights of a classifier's hidden layer.
+func RandomLayer(seed uint64, units, inputs int) (weights [][]float64, bias, output []float64) {
 	r := rand.New(rand.NewPCG(seed, 9))
-	c := &spec.C2TClassifier{
-		Features: []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth},
-		Mean:     []float64{0.1, 2, 2}, Scale: []float64{0.1, 0.3, 1},
+	for range units {
+		row := make([]float64, inputs)
+		for i := range row {
+			row[i] = r.NormFloat64()
+		}
+		weights, bias, output = append(weights, row), append(bias, r.NormFloat64()), append(output, r.NormFloat64())
 	}
-	for range 8 {
-		c.Hidden = append(c.Hidden, []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64()})
-		c.HiddenBias = append(c.HiddenBias, r.NormFloat64())
-		c.Output = append(c.Output, r.NormFloat64())
-	}
-	return c
+	return weights, bias, output
 }
 
 // Outcome returns the event of a round that drafted a chain and accepted its first tokens.

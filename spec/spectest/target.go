@@ -109,7 +109,7 @@ type Target struct {
 	tree  *spec.Tree // verified and not yet committed
 	calls int
 	rows  int
-	Chain int // calls of VerifyChain
+	Chain int // passes by the rejection rule
 	// adjustment applies to the next pass, which clears it.
 	adjustment *spec.Adjustment
 	lastLogits [][]float32 // logits of the last pass
@@ -149,16 +149,35 @@ func (t *Target) prefixes(tree *spec.Tree) []Prefix {
 	return at
 }
 
-func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+func (t *Target) Prepare(spec.Programs) error { return nil }
+
+func (t *Target) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := make([]spec.NodeOutput, tree.Len())
-	for i, p := range t.prefixes(tree) {
-		out[i] = t.output(i, p, s)
+	at, pass, last := t.prefixes(r.Tree), &spec.Pass{}, r.Tree.Len()-1
+	d, _ := r.Model.(*DraftModel)
+	if r.Kind == spec.PassChain || r.Kind == spec.PassDivergence {
+		d.checkChain(r.Tree, r.Sampling)
+	}
+	for i, p := range at {
+		switch r.Kind {
+		case spec.PassChain:
+			pass.Chain = append(pass.Chain, t.chainVerdict(i, p, &r, d))
+		case spec.PassSampled:
+			pass.Children = append(pass.Children, t.treeVerdict(i, p, &r, d))
+		default:
+			pass.Outputs = append(pass.Outputs, t.output(i, p, r.Sampling))
+		}
+		if r.Kind == spec.PassDivergence && i < last {
+			pass.Divergences = append(pass.Divergences, t.divergence(p, r.Tree.Tokens[i+1], r.Sampling, d))
+		}
+	}
+	if r.Kind == spec.PassChain {
+		t.Chain++
 	}
 	t.adjustment = nil
-	return out, nil
+	return pass, nil
 }
 
 func (t *Target) Adjust(s *spec.Adjustment) error {
@@ -245,47 +264,23 @@ func (t *Target) output(node int, p Prefix, s spec.Sampling) spec.NodeOutput {
 	return out
 }
 
-func (t *Target) VerifyChain(
-	ctx context.Context, chain *spec.Tree, draft spec.DraftModel, s spec.Sampling,
-) ([]spec.ChainVerdict, error) {
-	d := draft.(*Draft)
-	d.checkChain(chain, s)
-	out := make([]spec.ChainVerdict, chain.Len())
-	t.Chain++
-	for i, p := range t.prefixes(chain) {
-		position := uint32(len(t.Cells) + i + 1)
-		z := t.logits(i, p)
-		if i == chain.Len()-1 {
-			out[i] = spec.ChainVerdict{Token: Draw(s, z, spec.StreamTarget, position)}
-			continue
-		}
-		out[i] = VerifyToken(Distribution(s, z), d.q[i], chain.Tokens[i+1], s.Seed, position)
+// chainVerdict returns the verdict on the child of a node of a chain.
+func (t *Target) chainVerdict(i int, p Prefix, r *spec.PassRequest, d *DraftModel) spec.ChainVerdict {
+	z := t.logits(i, p)
+	if i == r.Tree.Len()-1 {
+		return spec.ChainVerdict{Token: Draw(r.Sampling, z, spec.StreamTarget, uint32(p.Len))}
 	}
-	t.adjustment = nil
-	return out, nil
+	return VerifyToken(Distribution(r.Sampling, z), d.q[i], r.Tree.Tokens[i+1], r.Sampling.Seed, uint32(p.Len))
 }
 
-func (t *Target) VerifyDivergence(
-	ctx context.Context, chain *spec.Tree, draft spec.DraftModel, s spec.Sampling,
-) ([]spec.NodeOutput, []spec.Divergence, error) {
-	d := draft.(*Draft)
-	d.checkChain(chain, s)
-	out, err := t.Verify(ctx, chain, s)
-	if err != nil {
-		return nil, nil, err
+// divergence compares the distributions after a prefix, which next follows.
+func (t *Target) divergence(at Prefix, next int32, s spec.Sampling, d *DraftModel) spec.Divergence {
+	if s.Temperature == 0 {
+		s = spec.Sampling{Temperature: 1}
 	}
-	shown := s
-	if shown.Temperature == 0 {
-		shown = spec.Sampling{Temperature: 1}
-	}
-	at, gaps := PrefixOf(t.Cells), make([]spec.Divergence, chain.Len()-1)
-	for i := range gaps {
-		at = at.Then(chain.Tokens[i])
-		p := Distribution(shown, t.Script.Logits(at, 0))
-		q := Distribution(shown, d.Script.Logits(at, d.Differ))
-		gaps[i] = spec.Divergence{Distance: float32(distance(p, q)), Possible: p[chain.Tokens[i+1]] > 0}
-	}
-	return out, gaps, nil
+	p := Distribution(s, t.Script.Logits(at, 0))
+	q := Distribution(s, d.Script.Logits(at, d.Differ))
+	return spec.Divergence{Distance: float32(distance(p, q)), Possible: p[next] > 0}
 }
 
 // distance returns √JSD, base 2.
@@ -303,41 +298,29 @@ func distance(p, q []float64) float64 {
 	return math.Sqrt(max(0, sum))
 }
 
-func (t *Target) VerifySampled(
-	ctx context.Context, tree *spec.Tree, rows []int32, draft spec.DraftModel, s spec.Sampling,
-) ([]spec.TreeVerdict, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	d := draft.(*Draft)
-	out := make([]spec.TreeVerdict, tree.Len())
-	for i, p := range t.prefixes(tree) {
-		position := uint32(p.Len)
-		z := t.logits(i, p)
-		var nodes, children []int32
-		for j := i + 1; j < tree.Len(); j++ {
-			if tree.Parents[j] == int32(i) {
-				nodes, children = append(nodes, int32(j)), append(children, tree.Tokens[j])
-			}
-		}
-		if len(nodes) == 0 {
-			if rows[i] != -1 {
-				panic(fmt.Sprintf("node %d has no children and row %d", i, rows[i]))
-			}
-			out[i] = spec.TreeVerdict{Child: -1, Token: Draw(s, z, spec.StreamTarget, position)}
-			continue
-		}
-		if d.rowAt[rows[i]] != p {
-			panic(fmt.Sprintf("the children of node %d were not drawn from row %d", i, rows[i]))
-		}
-		child, token := VerifyChildren(Distribution(s, z), d.q[rows[i]], children, s.Seed, position)
-		out[i] = spec.TreeVerdict{Child: -1, Token: token}
-		if child >= 0 {
-			out[i] = spec.TreeVerdict{Child: nodes[child]}
+// treeVerdict returns the verdict on the children of a node.
+func (t *Target) treeVerdict(i int, p Prefix, r *spec.PassRequest, d *DraftModel) spec.TreeVerdict {
+	tree, row, z := r.Tree, r.Rows[i], t.logits(i, p)
+	var nodes, children []int32
+	for j := i + 1; j < tree.Len(); j++ {
+		if tree.Parents[j] == int32(i) {
+			nodes, children = append(nodes, int32(j)), append(children, tree.Tokens[j])
 		}
 	}
-	t.adjustment = nil
-	return out, nil
+	if len(nodes) == 0 {
+		if row != -1 {
+			panic(fmt.Sprintf("node %d has no children and row %d", i, row))
+		}
+		return spec.TreeVerdict{Child: -1, Token: Draw(r.Sampling, z, spec.StreamTarget, uint32(p.Len))}
+	}
+	if d.rowAt[row] != p {
+		panic(fmt.Sprintf("the children of node %d were not drawn from row %d", i, row))
+	}
+	child, token := VerifyChildren(Distribution(r.Sampling, z), d.q[row], children, r.Sampling.Seed, uint32(p.Len))
+	if child >= 0 {
+		return spec.TreeVerdict{Child: nodes[child]}
+	}
+	return spec.TreeVerdict{Child: -1, Token: token}
 }
 
 func (t *Target) Score(context.Context, []int32) ([]float32, error) { panic("no round scores") }

@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -13,25 +12,13 @@ import (
 	"foretoken/webgpu"
 )
 
-// jointDraft is a draft that a target can draft and verify with in one run.
-type jointDraft interface {
-	spec.DraftModel
-	Prepare(depth, k int) error
-}
-
 // separateTarget is a target that verifies in separate runs.
-type separateTarget struct{ spec.Target }
+type separateTarget struct{ *Target }
 
-// levelByLevel is a draft whose trees of a fixed shape take a run for every level.
-type levelByLevel struct{ byLevel }
-
-type byLevel interface {
-	spec.DraftModel
-	deviceDraft
-}
-
-func (levelByLevel) DraftShaped(context.Context, *spec.JointRequest) ([]spec.Level, error) {
-	return nil, nil
+func (t separateTarget) Limits() spec.Limits {
+	lim := t.Target.Limits()
+	lim.Joint = false
+	return lim
 }
 
 // roundRecord is a copy of a round for comparison.
@@ -78,7 +65,7 @@ func TestJointRounds(t *testing.T) {
 		model := loadDraft(t, dev, "noisy-q8_0", Options{Context: 96})
 		type pair struct {
 			target *Target
-			draft  jointDraft
+			draft  spec.DraftModel
 			c      method.Config
 		}
 		pairs := []pair{
@@ -104,16 +91,15 @@ func TestJointRounds(t *testing.T) {
 		for _, c := range pairs {
 			target, draft := c.target, c.draft
 			b := c.c.Budget()
-			joins := target.PrepareJoint(draft, b.Width)
-			switch {
-			case c.c.Drafter == method.DrafterSampled && joins == nil:
-				joins = target.PrepareJointSampled(draft, b.Width, b.Levels, b.Nodes)
-			case c.c.Samples():
-				joins = target.PrepareJointChain(draft, b.Levels)
-			}
-			for _, err := range []error{joins, target.Prepare(b.Nodes), draft.Prepare(b.Levels-1, b.Width)} {
-				if err != nil {
-					t.Fatal(err)
+			for _, temperature := range []float64{0, 0.8} {
+				p := c.c.Programs(temperature, draft.Limits())
+				if p.Model = draft; c.c.Drafter == method.DrafterEAGLE2 { // MARS may
+					p.Joint = true
+				}
+				for _, err := range []error{target.Prepare(p), draft.Prepare(p)} {
+					if err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			for _, s := range []spec.Sampling{{}, {Temperature: 0.8, TopK: 40, TopP: 0.9, Seed: 6}} {
@@ -122,7 +108,7 @@ func TestJointRounds(t *testing.T) {
 				}
 				name := fmt.Sprintf("%s of %d by %d to %d, %s, T=%v", c.c.Drafter, b.Levels, b.Width, b.Nodes,
 					c.c.Verifier, s.Temperature)
-				want := rounds(t, separateTarget{target}, levelByLevel{draft.(byLevel)}, c.c, s, dev)
+				want := rounds(t, separateTarget{target}, draft, c.c, s, dev)
 				got := rounds(t, target, draft, c.c, s, dev)
 				sameRounds(t, name, got, want)
 				for i := 1; i < len(got); i++ {
@@ -137,32 +123,59 @@ func TestJointRounds(t *testing.T) {
 				}
 			}
 		}
-		otherTree(t, target, model)
+		otherTree(t, dev)
 	})
 }
 
-// otherTree makes the host build another tree than the device, which must then be verified.
-func otherTree(t *testing.T, target *Target, draft *Draft) {
-	t.Helper()
-	target.Reset()
-	prefilled(t, draft, text[:len(text)-1])
-	if err := target.Prefill(background, text[:len(text)-1]); err != nil {
-		t.Fatal(err)
+// misread is a device that changes what is read back.
+type misread struct {
+	webgpu.Device
+	change func(webgpu.Region)
+}
+
+func (m *misread) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	err := m.Device.Run(programs, reads...)
+	for _, r := range reads {
+		m.change(r)
 	}
-	var b spec.Builder
-	r := &spec.JointRequest{DraftRequest: spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: 4}, Nodes: 10}
-	r.Build = func(levels []spec.Level) (*spec.Tree, error) { return b.Build(text[len(text)-1], levels, 6) }
-	result, err := target.DraftVerify(background, draft, r)
+	return err
+}
+
+// otherTree has the device gather another tree than the host, which must then be verified.
+func otherTree(t *testing.T, dev webgpu.Device) {
+	t.Helper()
+	other := &misread{dev, func(webgpu.Region) {}}
+	target := loadTarget(t, other, "tiny-q8_0", Options{Context: 96})
+	draft := loadDraft(t, other, "noisy-q8_0", Options{Context: 96})
+	p := growth(2, 4, false)
+	p.Budget, p.Joint, p.Model = spec.Budget{Levels: 3, Width: 4, Nodes: 10}, true, draft
+	for _, err := range []error{target.Prepare(p), draft.Prepare(p), target.Prefill(background, text[:len(text)-1]),
+		draft.Prefill(background, text[:len(text)-1])} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.change = func(r webgpu.Region) {
+		if r.Buffer == target.results.buffer && r.Offset == target.results.gathered.view.Offset {
+			r.Dst[4]++
+		}
+	}
+	before := dev.Counters().Submits
+	pass, err := target.Verify(background, spec.PassRequest{Model: draft, Builder: &spec.Builder{},
+		Draft: &spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: 4, Nodes: 10}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree := result.Tree
+	if runs := dev.Counters().Submits - before; runs != 2 {
+		t.Fatalf("%d runs, want one for the draft and one for the tree", runs)
+	}
+	tree := pass.Tree
 	var got []spec.NodeOutput
-	for _, o := range result.Pass.Outputs {
+	for _, o := range pass.Outputs {
 		got = append(got, output(o))
 	}
-	want, err := target.Verify(background, tree, spec.Sampling{})
-	if err != nil || len(got) != len(want) || tree.Len() != 6 {
+	want, err := verify(target, tree, spec.Sampling{})
+	if err != nil || len(got) != len(want) || tree.Len() != 10 {
 		t.Fatalf("%d outputs of %d nodes (%v)", len(got), tree.Len(), err)
 	}
 	for i := range got {
@@ -238,14 +251,10 @@ func TestRoundsAllocateNothing(t *testing.T) {
 		"adaedl":    {Drafter: method.DrafterChain, Depth: 2, Adapt: method.AdaptAdaEDL},
 		"adasd":     {Drafter: method.DrafterChain, Depth: 2, Adapt: method.AdaptAdaSD, Verifier: method.VerifierAdaSD},
 	} {
-		if c.Drafter == method.DrafterSampled {
-			if err := target.PrepareJointSampled(draft, c.Budget().Width, c.Budget().Levels,
-				c.Budget().Nodes); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if c.Joins() {
-			if err := target.PrepareJoint(draft, c.Budget().Width); err != nil {
+		p := c.Programs(0.9, draft.Limits())
+		p.Model = draft
+		for _, err := range []error{target.Prepare(p), draft.Prepare(p)} {
+			if err != nil {
 				t.Fatal(err)
 			}
 		}

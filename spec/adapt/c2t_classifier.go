@@ -1,10 +1,15 @@
-package spec
+package adapt
 
 import (
 	"fmt"
 	"math"
 	"slices"
+
+	"foretoken/spec"
 )
+
+// KindC2T is the kind field of a C2TClassifier's file.
+const KindC2T = "c2t"
 
 // The features of C2T's classifier (Huo et al., "C2T: A Classifier-Based Tree
 // Construction Method in Speculative Decoding", §3.1), as a file names them.
@@ -17,7 +22,7 @@ const (
 // C2TClassifier estimates the chance that a drafted node is accepted: a perceptron with one hidden layer of ReLUs
 // and a sigmoid, 3→48→1 in the paper.
 type C2TClassifier struct {
-	CalibrationHeader
+	spec.CalibrationHeader
 	Features []string  `json:"features"` // names of the inputs, in order; one to three of them
 	Mean     []float64 `json:"mean"`     // per input; input i is (feature - Mean[i]) / Scale[i]
 	Scale    []float64 `json:"scale"`
@@ -31,17 +36,17 @@ type C2TClassifier struct {
 
 // ParseC2T reads a classifier file; file names it in errors.
 func ParseC2T(file string, data []byte) (*C2TClassifier, error) {
-	return ParseCalibration(file, data, KindC2T, &C2TClassifier{})
+	return spec.ParseCalibration(file, data, KindC2T, &C2TClassifier{})
 }
 
 // Encode gives the file that ParseC2T reads.
 func (c *C2TClassifier) Encode() ([]byte, error) {
-	return EncodeCalibration(KindC2T, c)
+	return spec.EncodeCalibration(KindC2T, c)
 }
 
 // Matches refuses another pair of models than the classifier was trained for. The
 // shape of its training trees binds nothing: depth is a feature.
-func (c *C2TClassifier) Matches(have Fingerprint) error {
+func (c *C2TClassifier) Matches(have spec.Fingerprint) error {
 	if err := c.Fingerprint.MatchesModels(have); err != nil {
 		return fmt.Errorf("spec: the c2t classifier was trained for %w; train one with foretoken train c2t", err)
 	}
@@ -109,6 +114,28 @@ type C2TFeatures struct {
 	Probability float64 `json:"p"` // see the Feature constants
 	Entropy     float64 `json:"h"`
 	Depth       int     `json:"d"`
+}
+
+// Network returns the classifier over unscaled features, for models that run it.
+func (c *C2TClassifier) Network() *spec.NodeClassifier {
+	n := &spec.NodeClassifier{Bias: c.OutputBias}
+	for i, weights := range c.Hidden {
+		u := spec.NodeUnit{Output: c.Output[i], Bias: c.HiddenBias[i]}
+		for j, name := range c.Features {
+			w := weights[j] / c.Scale[j]
+			u.Bias -= w * c.Mean[j]
+			switch name {
+			case FeatureEntropy:
+				u.Entropy = w
+			case FeatureDepth:
+				u.Depth = w
+			default:
+				u.Probability = w
+			}
+		}
+		n.Units = append(n.Units, u)
+	}
+	return n
 }
 
 // Inputs appends the classifier's inputs, normalised, to dst.
