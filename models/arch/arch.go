@@ -69,6 +69,9 @@ var families = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistr
 // heads are the families of drafts that read a target's features.
 var heads = map[string]func(*fields) *Model{"eagle3": eagle3}
 
+// Names lists the architectures of decoders.
+func Names() []string { return slices.Sorted(maps.Keys(families)) }
+
 // Read describes the model in a file. context is the number of positions that will be allocated, 0 for DefaultContext.
 // It returns an error that names the file and the field if the architecture or a field is not supported.
 func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, families) }

@@ -1,9 +1,10 @@
-package arch
+package arch_test
 
 import (
 	"slices"
 	"testing"
 
+	"foretoken/models/arch"
 	"foretoken/models/modeltest"
 )
 
@@ -12,7 +13,7 @@ func TestTensors(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range modeltest.Oracles() {
 		f := modeltest.File(t, name)
-		m, err := Read(f, 0)
+		m, err := arch.Read(f, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,9 +39,38 @@ func TestTensors(t *testing.T) {
 			}
 		}
 	}
-	for name := range families {
+	for _, name := range arch.Names() {
 		if !seen[name] {
 			t.Errorf("no test model of %s", name)
+		}
+	}
+}
+
+// TestHubNames holds the names of tensors in checkpoints to published ones.
+func TestHubNames(t *testing.T) {
+	for name, want := range map[string][]string{
+		"llama-f32":  {"self_attn.k_proj.weight"},
+		"qwen2-bf16": {"self_attn.k_proj.weight", "self_attn.k_proj.bias"},
+		"qwen3-q8_0": {"self_attn.k_proj.weight", "self_attn.k_norm.weight"},
+	} {
+		m, err := arch.Read(modeltest.File(t, name), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, "input_layernorm.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
+			"post_attention_layernorm.weight", "mlp.up_proj.weight", "mlp.down_proj.weight")
+		names := map[string]bool{}
+		for w := range m.Tensors() {
+			names[w.HF] = true
+		}
+		for i, part := range want {
+			want[i] = "model.layers.1." + part
+		}
+		want = append(want, "model.embed_tokens.weight", "model.norm.weight")
+		for _, one := range want {
+			if !names[one] {
+				t.Errorf("%s: no tensor is called %s", name, one)
+			}
 		}
 	}
 }

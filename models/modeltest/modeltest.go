@@ -6,7 +6,6 @@ package modeltest
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"sync"
 
 	"foretoken/internal/files"
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 
@@ -100,7 +100,8 @@ func Source(name string) (src files.Source, ok bool) {
 	defer making.Unlock()
 	if made[name] == nil {
 		b := builder{seed: cmp.Or(s.weightsOf, shapeName), shape: s, store: store}
-		file, err := gguf.Bytes(b.fields(name), b.tensors())
+		fields := b.fields(name)
+		file, err := gguf.Bytes(fields, b.tensors(fields))
 		if err != nil {
 			panic(err) // a shape that the type's blocks do not divide
 		}
@@ -138,36 +139,55 @@ func (b *builder) fields(name string) []gguf.KV {
 	return append(kv, sentencePiece(b.vocab)...)
 }
 
-func (b *builder) tensors() []gguf.WriteTensor {
-	b.matrix("token_embd.weight", b.vocab, b.dim, b.embedding, 0)
-	for l := range b.layers {
-		in := func(name string, rows, cols int, spread float64) {
-			b.matrix(fmt.Sprintf("blk.%d.%s.weight", l, name), rows, cols, spread*invRoot(cols), b.noise)
-		}
-		b.vector(fmt.Sprintf("blk.%d.attn_norm.weight", l), b.dim, 1, 0.2)
-		in("attn_q", b.heads*b.head, b.dim, 1.5)
-		in("attn_k", b.kv*b.head, b.dim, 1.5)
-		in("attn_v", b.kv*b.head, b.dim, 1)
-		in("attn_output", b.dim, b.heads*b.head, 1)
-		switch b.arch {
-		case "qwen2":
-			b.vector(fmt.Sprintf("blk.%d.attn_q.bias", l), b.heads*b.head, 0, 0.5)
-			b.vector(fmt.Sprintf("blk.%d.attn_k.bias", l), b.kv*b.head, 0, 0.7)
-			b.vector(fmt.Sprintf("blk.%d.attn_v.bias", l), b.kv*b.head, 0, 0.35)
-		case "qwen3":
-			b.vector(fmt.Sprintf("blk.%d.attn_q_norm.weight", l), b.head, 1, 0.2)
-			b.vector(fmt.Sprintf("blk.%d.attn_k_norm.weight", l), b.head, 1, 0.2)
-		}
-		b.vector(fmt.Sprintf("blk.%d.ffn_norm.weight", l), b.dim, 1, 0.2)
-		in("ffn_gate", b.hidden, b.dim, 1.5)
-		in("ffn_up", b.hidden, b.dim, 1)
-		in("ffn_down", b.dim, b.hidden, 1)
-	}
-	b.vector("output_norm.weight", b.dim, 1, 0.2)
+// spreads are the standard deviations of the tensors of layers, by name: of matrices before the division by the root of
+// their columns. Norms have a mean of 1.
+var spreads = map[string]float64{"attn_q.weight": 1.5, "attn_k.weight": 1.5, "attn_v.weight": 1,
+	"attn_output.weight": 1, "ffn_gate.weight": 1.5, "ffn_up.weight": 1, "ffn_down.weight": 1,
+	"attn_q.bias": 0.5, "attn_k.bias": 0.7, "attn_v.bias": 0.35}
+
+// tensors fills those that the description of the model lists.
+func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
+	given := []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{uint64(b.dim), uint64(b.vocab)},
+		Data: make([]byte, 4*b.dim*b.vocab)}}
 	if !b.tied {
-		b.matrix("output.weight", b.vocab, b.dim, b.output*invRoot(b.dim), 0)
+		given = append(given, gguf.WriteTensor{Name: "output.weight", Dims: []uint64{1}, Data: make([]byte, 4)})
+	}
+	m, err := describe(fields, given)
+	if err != nil {
+		panic(err) // a shape that no family allows
+	}
+	for t := range m.Tensors() {
+		short := t.GGUF
+		if _, rest, ok := strings.Cut(strings.TrimPrefix(t.GGUF, "blk."), "."); ok && rest != "weight" {
+			short = rest
+		}
+		switch spread, n := spreads[short], t.Shape[0]; {
+		case t.Optional:
+		case strings.HasSuffix(short, ".bias"):
+			b.vector(t.GGUF, n, 0, spread)
+		case len(t.Shape) == 1:
+			b.vector(t.GGUF, n, 1, 0.2)
+		case t.Kind == arch.Embedding:
+			b.matrix(t.GGUF, n, b.dim, b.embedding, 0)
+		case t.Kind == arch.Output:
+			b.matrix(t.GGUF, n, b.dim, b.output*invRoot(b.dim), 0)
+		default:
+			b.matrix(t.GGUF, n, t.Shape[1], spread*invRoot(t.Shape[1]), b.noise)
+		}
 	}
 	return b.all
+}
+
+func describe(fields []gguf.KV, given []gguf.WriteTensor) (*arch.Model, error) {
+	raw, err := gguf.Bytes(fields, given)
+	if err != nil {
+		return nil, err
+	}
+	f, err := gguf.Open(files.FromBytes("model.gguf", raw))
+	if err != nil {
+		return nil, err
+	}
+	return arch.Read(f, 0)
 }
 
 // invRoot is 1/√n for the widths of the shapes, to three digits and thus alike everywhere.

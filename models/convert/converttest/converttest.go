@@ -16,6 +16,7 @@ import (
 
 	"github.com/x448/float16"
 
+	"foretoken/models/arch"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
@@ -45,7 +46,7 @@ func marshal(v any) []byte {
 // Checkpoint gives the files of the model in f: model.safetensors with matrices of the
 // type, config.json, tokenizer.json and tokenizer_config.json.
 func Checkpoint(f *gguf.File, dtype safetensors.Dtype) (Files, error) {
-	arch, err := f.String("general.architecture")
+	name, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func Checkpoint(f *gguf.File, dtype safetensors.Dtype) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := Files{"config.json": marshal(configOf(f, arch)), "tokenizer.json": tokens, "tokenizer_config.json": config}
+	files := Files{"config.json": marshal(configOf(f, name)), "tokenizer.json": tokens, "tokenizer_config.json": config}
 	return files, files.SetWeights(tensors, 1)
 }
 
@@ -91,14 +92,13 @@ func (f Files) SetWeights(tensors []safetensors.Tensor, shards int) error {
 	return nil
 }
 
-func configOf(f *gguf.File, arch string) map[string]any {
-	n := func(key string) uint32 { v, _ := f.Uint32(arch + "." + key); return v }
-	x := func(key string) float32 { v, _ := f.Float32(arch + "." + key); return v }
+func configOf(f *gguf.File, name string) map[string]any {
+	n := func(key string) uint32 { v, _ := f.Uint32(name + "." + key); return v }
+	x := func(key string) float32 { v, _ := f.Float32(name + "." + key); return v }
 	embed, _ := f.Tensor("token_embd.weight")
 	c := map[string]any{
-		"architectures": []string{map[string]string{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM",
-			"qwen3": "Qwen3ForCausalLM"}[arch]},
-		"model_type":              arch,
+		"architectures":           []string{arch.Checkpoints[name].Class},
+		"model_type":              name,
 		"hidden_size":             n("embedding_length"),
 		"num_hidden_layers":       n("block_count"),
 		"intermediate_size":       n("feed_forward_length"),
@@ -116,8 +116,11 @@ func configOf(f *gguf.File, arch string) map[string]any {
 		"torch_dtype":             "float32",
 		"use_cache":               true,
 	}
-	if f.Has(arch + ".attention.key_length") {
+	if f.Has(name + ".attention.key_length") {
 		c["head_dim"] = n("attention.key_length")
+	}
+	for field, key := range arch.Checkpoints[name].Numbers {
+		c[field] = x(key)
 	}
 	return c
 }
@@ -125,18 +128,16 @@ func configOf(f *gguf.File, arch string) map[string]any {
 // Tensors gives the model's tensors under the names, in the types and with the order of
 // rows of a checkpoint. Vectors stay as wide as they are.
 func Tensors(f *gguf.File, dtype safetensors.Dtype) ([]safetensors.Tensor, error) {
-	arch, _ := f.String("general.architecture")
-	heads, err := f.Uint32(arch + ".attention.head_count")
-	if err != nil {
-		return nil, err
-	}
-	kv, err := f.Uint32(arch + ".attention.head_count_kv")
+	m, err := arch.Read(f, 0)
 	if err != nil {
 		return nil, err
 	}
 	var all []safetensors.Tensor
-	for i := range f.Tensors {
-		t := &f.Tensors[i]
+	for listed := range m.Tensors() {
+		t, err := f.Tensor(listed.GGUF)
+		if err != nil {
+			continue // an optional one
+		}
 		raw, x := make([]byte, t.Size), make([]float32, t.Elements())
 		if err := f.ReadTensor(t, raw, 0); err != nil {
 			return nil, err
@@ -144,13 +145,10 @@ func Tensors(f *gguf.File, dtype safetensors.Dtype) ([]safetensors.Tensor, error
 		if err := quant.Dequantize(t.Type, raw, x); err != nil {
 			return nil, err
 		}
-		if arch == "llama" && strings.HasSuffix(t.Name, "attn_q.weight") {
-			x = halfSplit(x, int(t.Dims[0]), int(heads))
+		if listed.Heads > 0 {
+			x = halfSplit(x, int(t.Dims[0]), listed.Heads)
 		}
-		if arch == "llama" && strings.HasSuffix(t.Name, "attn_k.weight") {
-			x = halfSplit(x, int(t.Dims[0]), int(kv))
-		}
-		out := safetensors.Tensor{Name: hubName(t.Name), Dtype: dtype, Shape: slices.Clone(t.Dims)}
+		out := safetensors.Tensor{Name: listed.HF, Dtype: dtype, Shape: slices.Clone(t.Dims)}
 		slices.Reverse(out.Shape)
 		if len(t.Dims) == 1 {
 			out.Dtype = safetensors.F32
@@ -189,23 +187,6 @@ func Encode(dtype safetensors.Dtype, x []float32) []byte {
 		}
 	}
 	return b
-}
-
-func hubName(name string) string {
-	block, rest, ok := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
-	if !ok || !strings.HasPrefix(name, "blk.") {
-		return map[string]string{"token_embd.weight": "model.embed_tokens.weight",
-			"output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}[name]
-	}
-	for short, long := range map[string]string{"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
-		"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
-		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
-		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"} {
-		if what, kind, _ := strings.Cut(rest, "."); what == short {
-			return fmt.Sprintf("model.layers.%s.%s.%s", block, long, kind)
-		}
-	}
-	return name
 }
 
 // Parts splits a file into n, as llama.cpp does: metadata in the first part only. With bare, the
