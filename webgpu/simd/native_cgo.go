@@ -22,7 +22,8 @@ func nativeForms() (forms []string) {
 		name string
 		has  bool
 	}{
-		{"avx2", cpu.X86.HasAVX2 && runtime.GOOS != "windows"}, // see src/kernel.h
+		{"vnni", cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL && runtime.GOOS != "windows"}, // see src/kernel.h
+		{"avx2", cpu.X86.HasAVX2 && runtime.GOOS != "windows"},
 		{"sse4.1", cpu.X86.HasSSE41},
 		{"neon", cpu.ARM64.HasASIMD},
 	} {

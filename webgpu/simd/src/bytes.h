@@ -7,9 +7,9 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNUSED __attribute__((unused))
 
-// Whether products of bytes are an instruction.
+// The most bits of numbers that an instruction multiplies as bytes.
 #ifdef __wasm_relaxed_simd__
-enum { PLANES = 1 };
+enum { PLANES = 7 };
 #else
 enum { PLANES = 0 };
 #endif
@@ -120,6 +120,11 @@ INLINE sums dot_planes(u32 wholes, numbers w, const i16 *x) {
 INLINE numbers in_bytes(bytes v) { return (numbers){{v.a, v.b}}; }
 #endif
 
+// Stores bytes of x: half a block's upper bytes, plane 0, or lower ones.
+INLINE void store_plane(i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
+  wasm_v128_store(group + 32 * block + 16 * plane + 8 * half, v);
+}
+
 INLINE sums dot_block(UNUSED u32 planes, u32 wholes, numbers w, const i16 *x) {
 #ifdef __wasm_relaxed_simd__
   if (planes) return dot_planes(wholes, w, x);
@@ -177,21 +182,23 @@ INLINE wholes wholes_of(v128_t v) {
   return (wholes){wasm_i32x4_shr(wasm_i8x16_swizzle(v, evens), 24), wasm_i32x4_shr(wasm_i8x16_swizzle(v, odds), 24)};
 }
 
-// The sums of four blocks as floats. `less`, unless it is 0, is what to take off: from the blocks, or from their first
-// and then from their second halves. `apart` adds the halves as floats.
-INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, const i32 *less,
-                        UNUSED const i32 *other_less) {
+// The sums of four blocks without whole scales.
+typedef v128_t ints;
+INLINE ints join_sums(const sums *s) { return s->first; }
+INLINE ints in_turn(ints a, UNUSED ints b, UNUSED u32 last) { return a; }
+INLINE ints less_ints(ints v, const i32 *a, UNUSED const i32 *b) { return wasm_i32x4_sub(v, wasm_v128_load(a)); }
+
+// The sums of four blocks times their whole scales, as floats. `less`, unless it is 0, is what to take off before: from
+// the first, and then from the second halves of the blocks. `apart` adds the halves as floats.
+INLINE lanes scaled_sums(u32 apart, const sums *s, const wholes *w, const i32 *less, UNUSED const i32 *other_less) {
   v128_t first = s->first, second = s->second;
-  if (less) first = wasm_i32x4_sub(first, wasm_v128_load(less));
-  if (!whole) return wasm_f32x4_convert_i32x4(first);
-  if (less) second = wasm_i32x4_sub(second, wasm_v128_load(less + 4));
+  if (less) first = less_ints(first, less, less), second = less_ints(second, less + 4, less + 4);
   first = wasm_i32x4_mul(first, w->first), second = wasm_i32x4_mul(second, w->second);
   if (apart) return wasm_f32x4_add(wasm_f32x4_convert_i32x4(first), wasm_f32x4_convert_i32x4(second));
   return wasm_f32x4_convert_i32x4(wasm_i32x4_add(first, second));
 }
 
-// Vectors of LANES words.
-typedef v128_t ints;
+// Vectors of LANES words, and sums of products of pairs of 16-bit numbers.
 INLINE ints no_ints(void) { return wasm_i32x4_splat(0); }
 INLINE ints load_ints(const void *at) { return wasm_v128_load(at); }
 INLINE ints splat_ints(const void *at) { return wasm_v128_load32_splat(at); }

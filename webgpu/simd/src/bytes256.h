@@ -1,4 +1,5 @@
-// bytes.h in vectors of 32 bytes, with AVX2. Sums of a block and of two pairs of rows are the same integers.
+// bytes.h in vectors of 32 bytes, with AVX2 and, where VNNI is defined, AVX-512's VNNI. Sums of a block and of two
+// pairs of rows are the same integers.
 #pragma once
 #include <immintrin.h>
 #include "half.h"
@@ -6,13 +7,18 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNUSED __attribute__((unused))
 
-enum { PER = 2, PLANES = 0 };
+#ifdef VNNI
+enum { PER = 2, PLANES = 8 };
+#else
+enum { PER = 2, PLANES = 6 };
+#endif
 typedef __m256 lanes;
 typedef __m256i bytes;
 
 INLINE v128_t first_half(bytes v) { return (v128_t)_mm256_castsi256_si128(v); }
 INLINE v128_t last_half(bytes v) { return (v128_t)_mm256_extracti128_si256(v, 1); }
 INLINE bytes load_bytes(const void *at) { return _mm256_loadu_si256(at); }
+INLINE bytes no_bytes(void) { return _mm256_setzero_si256(); }
 INLINE bytes or_bytes(bytes v, bytes w) { return _mm256_or_si256(v, w); }
 INLINE bytes field(bytes v, u32 shift, u32 up, u8 mask) {
   v = shift > up ? _mm256_srli_epi16(v, (i32)(shift - up)) : shift < up ? _mm256_slli_epi16(v, (i32)(up - shift)) : v;
@@ -50,13 +56,22 @@ INLINE numbers four_bits(bytes v, u32 upper) {
 }
 INLINE numbers all_nibbles(const u8 *at) { return four_bits(upper_four(twice(at)), 0); }
 
+typedef __m256i ints;
+INLINE ints add_dot(ints sum, ints a, ints b) {
+#ifdef VNNI
+  return _mm256_dpwssd_epi32(sum, a, b);
+#else
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+#endif
+}
+
 // The sums of the first 16 numbers are in the lower half.
-typedef __m256i sums;
+typedef ints sums;
 
 INLINE void keep_sums(UNUSED u32 wholes, sums *s) { KEEP(*s); }
 INLINE sums no_sums(void) { return _mm256_setzero_si256(); }
 INLINE sums dot_block(UNUSED u32 planes, UNUSED u32 wholes, numbers w, const i16 *x) {
-  return _mm256_add_epi32(_mm256_madd_epi16(w.v[0], load_bytes(x)), _mm256_madd_epi16(w.v[1], load_bytes(x + 16)));
+  return add_dot(_mm256_madd_epi16(w.v[0], load_bytes(x)), w.v[1], load_bytes(x + 16));
 }
 INLINE sums pair(UNUSED u32 wholes, sums a, sums b) {
   return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
@@ -64,6 +79,51 @@ INLINE sums pair(UNUSED u32 wholes, sums a, sums b) {
 INLINE sums four(UNUSED u32 wholes, sums ab, sums cd) {
   return _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
 }
+
+// Vectors with four numbers of each of four blocks: those of the first 16 in the lower half. Sums of products with them
+// are in their lanes, where the lanes of a block's sum would have to be added.
+typedef struct {
+  bytes v[4];
+} crossed;
+
+INLINE crossed cross(bytes a, bytes b, bytes c, bytes d) {
+  bytes ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+  bytes ab2 = _mm256_unpackhi_epi32(a, b), cd2 = _mm256_unpackhi_epi32(c, d);
+  return (crossed){{_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd), _mm256_unpacklo_epi64(ab2, cd2),
+                    _mm256_unpackhi_epi64(ab2, cd2)}};
+}
+
+// Stores the bytes of half a block of x for them: upper ones, plane 0, or lower ones.
+INLINE void store_plane(i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
+  i32 *to = (i32 *)group + 32 * plane + 4 * half + block;
+  for (u32 k = 0; k < 4; k++) to[8 * k] = v[k];
+}
+
+// The sums of four blocks of each of W rows, with numbers of some bits.
+#ifdef VNNI
+INLINE void dot_crossed(UNUSED u32 bits, u32 W, const crossed *w, const i16 *x, sums *const *to) {
+  ints upper[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, lower[2] = {upper[0], upper[0]};
+  UNROLL for (u32 k = 0; k < 4; k++)
+    UNROLL for (u32 r = 0; r < W; r++) {
+      upper[r] = _mm256_dpbusd_epi32(upper[r], w[r].v[k], load_bytes(x + 16 * k));
+      lower[r] = _mm256_dpbusd_epi32(lower[r], w[r].v[k], load_bytes(x + 64 + 16 * k));
+    }
+  UNROLL for (u32 r = 0; r < W; r++) *to[r] = _mm256_add_epi32(_mm256_slli_epi32(upper[r], 8), lower[r]);
+}
+#else
+// The sums with a plane. 16 bits have room for two products of numbers of six bits, or for four of five.
+INLINE ints dot_plane(u32 bits, const crossed *w, const i16 *x, i16 factor) {
+  __m256i v[4], by = _mm256_set1_epi16(factor);
+  UNROLL for (u32 k = 0; k < 4; k++) v[k] = _mm256_maddubs_epi16(w->v[k], load_bytes(x + 16 * k));
+  __m256i a = _mm256_add_epi16(v[0], v[1]), b = _mm256_add_epi16(v[2], v[3]);
+  if (bits <= 5) return _mm256_madd_epi16(_mm256_add_epi16(a, b), by);
+  return _mm256_add_epi32(_mm256_madd_epi16(a, by), _mm256_madd_epi16(b, by));
+}
+INLINE void dot_crossed(u32 bits, u32 W, const crossed *w, const i16 *x, sums *const *to) {
+  UNROLL for (u32 r = 0; r < W; r++)
+    *to[r] = _mm256_add_epi32(dot_plane(bits, w + r, x, 256), dot_plane(bits, w + r, x + 64, 1));
+}
+#endif
 
 INLINE lanes splat_lanes(f32 x) { return _mm256_set1_ps(x); }
 INLINE lanes add_lanes(lanes a, lanes b) { return _mm256_add_ps(a, b); }
@@ -100,25 +160,25 @@ INLINE wholes wholes_of(v128_t v) {
                                                                          -1, -1, -1)));
 }
 
-INLINE lanes float_sums(u32 whole, u32 apart, const sums *s, const wholes *w, const i32 *less,
-                        const i32 *other_less) {
+INLINE ints join_sums(const sums *s) {
+  return _mm256_add_epi32(_mm256_blend_epi32(s[0], s[1], 0xf0), _mm256_permute2x128_si256(s[0], s[1], 0x21));
+}
+INLINE ints in_turn(ints a, ints b, u32 last) {
+  return last ? _mm256_unpackhi_epi32(a, b) : _mm256_unpacklo_epi32(a, b);
+}
+INLINE ints less_ints(ints v, const i32 *a, const i32 *b) { return _mm256_sub_epi32(v, (__m256i)load_lanes(a, b)); }
+INLINE lanes scaled_sums(u32 apart, const sums *s, const wholes *w, const i32 *less, const i32 *other_less) {
   __m256i a = s[0], b = s[1];
-  if (whole) {
-    if (less) a = _mm256_sub_epi32(a, load_bytes(less)), b = _mm256_sub_epi32(b, load_bytes(other_less));
-    a = _mm256_mullo_epi32(a, w[0]), b = _mm256_mullo_epi32(b, w[1]);
-  }
-  __m256i first = _mm256_permute2x128_si256(a, b, 0x20), second = _mm256_permute2x128_si256(a, b, 0x31);
-  if (apart) return _mm256_add_ps(_mm256_cvtepi32_ps(first), _mm256_cvtepi32_ps(second));
-  __m256i all = _mm256_add_epi32(first, second);
-  if (less && !whole) all = _mm256_sub_epi32(all, (__m256i)load_lanes(less, other_less));
-  return _mm256_cvtepi32_ps(all);
+  if (less) a = _mm256_sub_epi32(a, load_bytes(less)), b = _mm256_sub_epi32(b, load_bytes(other_less));
+  a = _mm256_mullo_epi32(a, w[0]), b = _mm256_mullo_epi32(b, w[1]);
+  if (!apart) return _mm256_cvtepi32_ps(join_sums((sums[]){a, b}));
+  lanes f = _mm256_cvtepi32_ps(a), g = _mm256_cvtepi32_ps(b);
+  return _mm256_add_ps(_mm256_blend_ps(f, g, 0xf0), _mm256_permute2f128_ps(f, g, 0x21));
 }
 
-typedef __m256i ints;
 INLINE ints no_ints(void) { return _mm256_setzero_si256(); }
 INLINE ints load_ints(const void *at) { return _mm256_loadu_si256(at); }
 INLINE ints splat_ints(const void *at) { return _mm256_castps_si256(_mm256_broadcast_ss(at)); }
-INLINE ints add_dot(ints sum, ints a, ints b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
 INLINE lanes to_floats(ints v) { return _mm256_cvtepi32_ps(v); }
 INLINE lanes load_floats(const f32 *at) { return _mm256_loadu_ps(at); }
 INLINE void store_floats(f32 *at, lanes v) { _mm256_storeu_ps(at, v); }

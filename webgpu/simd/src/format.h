@@ -22,8 +22,31 @@ INLINE u32 offsets_of(u32 format) {
   return format == Q2_K ? 2 : format == Q4_1 || format == Q5_1 || format == Q4_K || format == Q5_K;
 }
 INLINE u32 has_wholes(u32 format) { return format == Q2_K || format == Q3_K || format == Q6_K; }
-// Whether x is in planes of bytes, see quantise.h: for numbers of 7 bits.
-INLINE u32 in_planes(u32 format) { return PLANES && format != Q8_0 && format != IQ4_NL; }
+// The bits of the unsigned numbers.
+INLINE u32 number_bits(u32 format) {
+  switch (format) {
+    case Q2_K:
+      return 2;
+    case Q3_K:
+      return 3;
+    case Q4_0:
+    case Q4_1:
+    case Q4_K:
+      return 4;
+    case Q5_0:
+    case Q5_1:
+    case Q5_K:
+      return 5;
+    case Q6_K:
+      return 6;
+  }
+  return 8;
+}
+// Whether x is in planes of bytes, see quantise.h.
+INLINE u32 in_planes(u32 format) { return format != Q8_0 && number_bits(format) <= PLANES; }
+// Whether the first group of a unit is of its even, and the second of its odd blocks: the two in a byte stay together
+// longer.
+INLINE u32 in_pairs(u32 format) { return PER > 1 && format == Q4_K; }
 INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
@@ -225,6 +248,20 @@ INLINE numbers unpack_numbers(u32 format, const u8 *q, u32 upper, u32 j) {
   if (format == Q4_K) return four_bits(load_bytes(q + 64 * upper + j / 2 * 32), j % 2);
   return apart(unpack_block(format, q, upper, j));
 }
+
+#ifdef BYTES256
+// The numbers of a group, which has n blocks, of a unit.
+INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
+  bytes b[4];
+  if (in_pairs(format)) {
+    crossed c = cross(load_bytes(q), load_bytes(q + 32), load_bytes(q + 64), load_bytes(q + 96));
+    UNROLL for (u32 k = 0; k < 4; k++) c.v[k] = field(c.v[k], 4 * upper, 0, 15);
+    return c;
+  }
+  UNROLL for (u32 j = 0; j < 4; j++) b[j] = j < n ? unpack_block(format, q, upper, j) : no_bytes();
+  return cross(b[0], b[1], b[2], b[3]);
+}
+#endif
 
 // Stores the weights of half a block as numbers with a sign, times their whole scale.
 INLINE void store_half(u32 format, v128_t half, i32 whole, i16 *w) {

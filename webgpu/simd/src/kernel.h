@@ -7,7 +7,8 @@
 #include <stdint.h>
 #include "simd.h"
 
-// Whether kernels are compiled for AVX2 too. gcc for Windows puts vectors of 32 bytes on a stack that is aligned to 16.
+// Whether matrix products are compiled for AVX2 and AVX-512 too. gcc for Windows puts vectors of 32 bytes on a stack
+// that is aligned to 16.
 #if defined(__x86_64__) && !defined(_WIN32)
 #define AVX2
 #endif

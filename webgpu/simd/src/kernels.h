@@ -16,6 +16,7 @@ KERNEL(attention, attention_needs)    // attention.Record
 KERNEL(matmul, matmul_needs)          // matmul.Record, RecordNext, RecordSiLU, RecordRope
 #ifdef AVX2
 KERNEL(matmul_avx2, matmul_avx2_needs)
+KERNEL(matmul_vnni, matmul_vnni_needs)
 #endif
 KERNEL(embed, any_parts)              // layer.RecordEmbed, RecordEmbedNext
 

@@ -77,21 +77,23 @@ static inline void quantise_row(const f32 *x, u32 cols, u32 format, group *to) {
       g->sum[1][b % 4] = over ? as_f32((u32)(second * (i32)over)) : scale * (f32)second;
     }
     for (u32 k = 0; k < 2; k++) {
-      v128_t a = w[2 * k], b = w[2 * k + 1];
+      v128_t a = w[2 * k], e = w[2 * k + 1];
       if (in_planes(format)) {
+        u32 pairs = in_pairs(format), place = pairs ? b % 8 / 2 : b % 4;
+        i16 *group_x = pairs ? to[b / 8 * 2 + b % 2].x : g->x;
         // The lower byte has a sign, so the upper one is rounded.
-        v128_t half = wasm_i16x8_splat(128), c = wasm_i16x8_add(a, half), d = wasm_i16x8_add(b, half);
-        wasm_v128_store(numbers + 8 * k,
-                        wasm_i8x16_shuffle(c, d, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
-        wasm_v128_store(numbers + 16 + 8 * k,
-                        wasm_i8x16_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
+        v128_t half = wasm_i16x8_splat(128), c = wasm_i16x8_add(a, half), d = wasm_i16x8_add(e, half);
+        store_plane(group_x, place, 0, k,
+                    wasm_i8x16_shuffle(c, d, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
+        store_plane(group_x, place, 1, k,
+                    wasm_i8x16_shuffle(a, e, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
         continue;
       }
       u32 in_order = format == Q8_0;
       wasm_v128_store(numbers + (in_order ? 16 * k : 8 * k),
-                      in_order ? a : wasm_i16x8_shuffle(a, b, 0, 2, 4, 6, 8, 10, 12, 14));
+                      in_order ? a : wasm_i16x8_shuffle(a, e, 0, 2, 4, 6, 8, 10, 12, 14));
       wasm_v128_store(numbers + (in_order ? 16 * k + 8 : 8 * k + 16),
-                      in_order ? b : wasm_i16x8_shuffle(a, b, 1, 3, 5, 7, 9, 11, 13, 15));
+                      in_order ? e : wasm_i16x8_shuffle(a, e, 1, 3, 5, 7, 9, 11, 13, 15));
     }
   }
   for (u32 b = blocks; b % 4; b++) to[b / 4].scale[b % 4] = to[b / 4].sum[0][b % 4] = to[b / 4].sum[1][b % 4] = 0;

@@ -31,10 +31,22 @@ typedef struct {
 
 enum { MOST_PAIRS = 6 };
 
-// Adds a group, which has n blocks, to the sums of all pairs of rows: pair k is weight row k / m and row k % m of x.
-INLINE void add_group(u32 format, u32 W, u32 m, const step *t, u32 upper, u32 n, lanes *acc) {
-  u32 whole = has_wholes(format), pairs = W * m;
-  sums a[MOST_PAIRS + 1], c[MOST_PAIRS];
+// The sums in integers of a group, which has n blocks, for all pairs of rows: pair k is weight row k / m and row k % m
+// of x.
+INLINE void sum_group(u32 format, u32 W, u32 m, const step *t, u32 upper, u32 n, sums *a) {
+  u32 whole = has_wholes(format);
+#ifdef BYTES256
+  if (in_planes(format)) {
+    crossed w[2];
+    UNROLL for (u32 r = 0; r < W; r++) w[r] = unpack_crossed(format, t->q[r], upper, n);
+    UNROLL for (u32 i = 0; i < m; i++) {
+      sums *to[] = {a + i, a + m + i};
+      dot_crossed(number_bits(format), W, w, t->x[i][upper].x, to);
+    }
+    return;
+  }
+#endif
+  sums c[MOST_PAIRS];
   UNROLL for (u32 j = 0; j < 4; j++) {
     UNROLL for (u32 r = 0; r < W; r++) {
       numbers w = {};
@@ -50,22 +62,41 @@ INLINE void add_group(u32 format, u32 W, u32 m, const step *t, u32 upper, u32 n,
       }
     }
   }
-  if (pairs % PER) a[pairs] = a[pairs - 1];
-  wholes by[2];
-  UNROLL for (u32 r = 0; r < W; r++)
-    if (whole) by[r] = unpack_wholes(format, t->s[r], upper);
+}
+
+// Adds a unit, whose last group has n blocks, to the sums of all pairs of rows.
+INLINE void add_unit(u32 format, u32 W, u32 m, const step *t, u32 n, lanes *acc) {
+  u32 groups = unit_groups(format), whole = has_wholes(format), pairs = W * m;
+  sums a[2][MOST_PAIRS + 1];
+  UNROLL for (u32 g = 0; g < groups; g++) {
+    sum_group(format, W, m, t, g, n, a[g]);
+    if (pairs % PER) a[g][pairs] = a[g][pairs - 1];
+  }
+  wholes by[2][2];
+  UNROLL for (u32 g = 0; g < groups; g++)
+    UNROLL for (u32 r = 0; r < W; r++)
+      if (whole) by[g][r] = unpack_wholes(format, t->s[r], g);
   UNROLL for (u32 k = 0; k < pairs; k += PER) {
     u32 other = k + PER - 1 < pairs ? k + PER - 1 : pairs - 1;
-    const group *x = t->x[k % m] + upper, *y = t->x[other % m] + upper;
-    scales of = unpack_scales(format, t->s[k / m], t->s[other / m], upper, n);
-    wholes w[2];
-    if (whole) w[0] = by[k / m], w[1] = by[other / m];
-    lanes f = excess(format) ? float_sums(whole, by_halves(format), a + k, w, (i32 *)x->sum, (i32 *)y->sum)
-                             : float_sums(whole, by_halves(format), a + k, w, 0, 0);
-    f = mul_lanes(mul_lanes(f, load_lanes(x->scale, y->scale)), of.scale);
-    UNROLL for (u32 o = 0; o < offsets_of(format); o++)
-      f = add_lanes(f, mul_lanes(of.offset[o], load_lanes(x->sum[o], y->sum[o])));
-    acc[k / PER] = add_lanes(acc[k / PER], f);
+    ints joined[2];
+    UNROLL for (u32 g = 0; g < groups; g++) joined[g] = join_sums(a[g] + k);
+    UNROLL for (u32 g = 0; g < groups; g++) {
+      const group *x = t->x[k % m] + g, *y = t->x[other % m] + g;
+      const i32 *less = excess(format) ? (i32 *)x->sum : 0, *other_less = (i32 *)y->sum;
+      scales of = unpack_scales(format, t->s[k / m], t->s[other / m], g, n);
+      lanes f;
+      if (whole) {
+        wholes w[] = {by[g][k / m], by[g][other / m]};
+        f = scaled_sums(by_halves(format), a[g] + k, w, less, other_less);
+      } else {
+        ints v = in_pairs(format) ? in_turn(joined[0], joined[1], g) : joined[g];
+        f = to_floats(less ? less_ints(v, less, other_less) : v);
+      }
+      f = mul_lanes(mul_lanes(f, load_lanes(x->scale, y->scale)), of.scale);
+      UNROLL for (u32 o = 0; o < offsets_of(format); o++)
+        f = add_lanes(f, mul_lanes(of.offset[o], load_lanes(x->sum[o], y->sum[o])));
+      acc[k / PER] = add_lanes(acc[k / PER], f);
+    }
   }
 }
 
@@ -81,12 +112,11 @@ INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *
       FETCH(t.q[r], ahead, unit_bytes(format));  // for the fourth call from here
     }
     UNROLL for (u32 i = 0; i < m; i++) LOADS_FROM(t.x[i], unit_groups(format) * sizeof(group));
-    add_group(format, W, m, &t, 0, 4, acc);
-    if (in_superblocks(format)) add_group(format, W, m, &t, 1, 4, acc);
+    add_unit(format, W, m, &t, 4, acc);
     UNROLL for (u32 r = 0; r < W; r++) t.q[r] += unit_bytes(format), t.s[r] += unit_words(format);
     UNROLL for (u32 i = 0; i < m; i++) t.x[i] += unit_groups(format);
   }
-  if (!in_superblocks(format) && blocks % 4 > 0) add_group(format, W, m, &t, 0, blocks % 4, acc);
+  if (!in_superblocks(format) && blocks % 4 > 0) add_unit(format, W, m, &t, blocks % 4, acc);
   UNROLL for (u32 k = 0; k < W * m; k++) out[k % m * stride + k / m] = sum_lanes(part_of(acc[k / PER], k % PER));
 }
 
