@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"foretoken/models/demo"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -69,7 +69,7 @@ func sourceHash(s *webgpu.KernelSource) string {
 
 // dispatchRecorder is a GPU without memory that lists the dispatches that run on it.
 type dispatchRecorder struct {
-	*llama.DryRun
+	*graph.DryRun
 	kernels  []string // by handle, from 1
 	programs [][]string
 	ran      []string // a line a dispatch: kernel, workgroups, bytes of the bindings; and one a submit
@@ -120,7 +120,7 @@ func (d *dispatchRecorder) Run(programs []webgpu.Program, reads ...webgpu.Region
 func dispatchesOf(t *testing.T, model string, o Options) []string {
 	t.Helper()
 	l := &kernelList{t: t}
-	dev := &dispatchRecorder{DryRun: llama.NewDryRun(softwareInfo())}
+	dev := &dispatchRecorder{DryRun: graph.NewDryRun(softwareInfo())}
 	target, draft := demo.Target(), demo.Draft()
 	policies := []string{method.DrafterNone, method.DrafterChain, method.DrafterEAGLE2, method.DrafterSampled}
 	if model == "" {

@@ -20,7 +20,7 @@ type EmbedOptions struct {
 
 // Embedding is a text as a vector.
 type Embedding struct {
-	Vector []float32 `json:"vector"` // llama.Info.Width values
+	Vector []float32 `json:"vector"` // graph.Info.Width values
 	Tokens int       `json:"tokens"` // of the text
 }
 
@@ -52,10 +52,10 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
-	last := cmp.Or(o.Pooling, s.target.Config().Pooling) == "last"
+	last := cmp.Or(o.Pooling, s.target.Arch.Pooling) == "last"
 	var sum []float64
 	pool := func() error {
-		sum = make([]float64, s.target.Config().Dim)
+		sum = make([]float64, s.target.Arch.Dim)
 		at := 0
 		return s.target.Hidden(ctx, ids, func(state []float32) {
 			if at++; last && at < len(ids) {

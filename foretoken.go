@@ -25,6 +25,7 @@ import (
 	"foretoken/models/constrain"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
@@ -116,9 +117,9 @@ type Session struct {
 // Info describes a session.
 type Info struct {
 	Device  webgpu.Info `json:"device"`
-	Target  llama.Info  `json:"target"`
-	Draft   *llama.Info `json:"draft"`
-	EAGLE3  *llama.Info `json:"eagle3,omitempty"`
+	Target  graph.Info  `json:"target"`
+	Draft   *graph.Info `json:"draft"`
+	EAGLE3  *graph.Info `json:"eagle3,omitempty"`
 	LoadMS  float64     `json:"load_ms"`
 	GPUByte int64       `json:"gpu_bytes"`
 }
@@ -241,12 +242,12 @@ func (s *Session) Tuning() map[string]map[string]string {
 
 // choices returns the kernel choices of the loaded models.
 func (s *Session) choices() map[string]map[string]string {
-	out := map[string]map[string]string{"target": s.target.Tuning()}
+	out := map[string]map[string]string{"target": s.target.Kernels.Choices()}
 	if s.draft != nil {
-		out["draft"] = s.draft.Tuning()
+		out["draft"] = s.draft.Kernels.Choices()
 	}
 	if s.head != nil {
-		out["eagle3"] = s.head.Tuning()
+		out["eagle3"] = s.head.Kernels.Choices()
 	}
 	return out
 }

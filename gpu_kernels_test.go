@@ -18,7 +18,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/models/demo"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/models/modeltest"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -56,7 +56,7 @@ func (k gpuKernel) text() string {
 // kernelList collects kernels on a dry run. Each has the label of its first request.
 type kernelList struct {
 	t       testing.TB
-	dry     *llama.DryRun
+	dry     *graph.DryRun
 	kernels []gpuKernel
 }
 
@@ -104,7 +104,7 @@ func gpuInfo(features ...string) webgpu.Info {
 // request. full is false for a list that compiles in seconds: it leaves out formats with the same unpacking, ends and
 // heads that make kernels of about the same size, and requests that need no kernel of their own.
 func gpuKernels(t testing.TB, info webgpu.Info, full bool) []gpuKernel {
-	l := &kernelList{t: t, dry: llama.NewDryRun(info)}
+	l := &kernelList{t: t, dry: graph.NewDryRun(info)}
 	l.products(full)
 	l.attention(full)
 	l.models(full)
@@ -351,11 +351,11 @@ func (l *kernelList) choices(target, draft files.Source, f matmul.Family, lanes 
 ) map[string]map[string]string {
 	software := l.dry.Info()
 	software.Software = true
-	s := l.open(llama.NewDryRun(software), target, draft, o)
+	s := l.open(graph.NewDryRun(software), target, draft, o)
 	defer s.Close()
 	out := s.choices()
 	if s.head != nil {
-		out["eagle3"] = s.head.Tuning()
+		out["eagle3"] = s.head.Kernels.Choices()
 	}
 	for _, choices := range out {
 		for class := range choices {

@@ -9,6 +9,7 @@ import (
 	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -70,7 +71,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 }
 
 // loading returns the loading options of a model, by its stage of Progress.
-func (s *Session) loading(stage string, tuning map[string]map[string]string) llama.Options {
+func (s *Session) loading(stage string, tuning map[string]map[string]string) graph.Options {
 	l := s.files.options(0)
 	l.Tuning, l.Lean = tuning[stage], s.lean
 	l.Progress = func(done, total int64) { s.progress(Progress{Stage: stage, Done: done, Total: total}) }
@@ -97,7 +98,7 @@ func replace[M any](old **M, by *M) {
 }
 
 // identify records the identity of a model's file, or refuses a file that changed since it was first loaded.
-func (s *Session) identify(known *spec.ModelID, src files.Source, info *llama.Info) error {
+func (s *Session) identify(known *spec.ModelID, src files.Source, info *graph.Info) error {
 	id, err := pair.Identify(src, info.Name, info.Quant, s.options.SHA256)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func loadingError(err error) error {
 }
 
 // loadHeads loads the draft's acceptance head and the target's EAGLE-3 head.
-func (s *Session) loadHeads(ctx context.Context, file *gguf.File, loading llama.Options) error {
+func (s *Session) loadHeads(ctx context.Context, file *gguf.File, loading graph.Options) error {
 	if s.fitted.Head != nil && s.draft != nil {
 		if err := s.fitted.Head.Matches(s.pair); err != nil {
 			return err

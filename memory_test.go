@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"foretoken/models/demo"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
@@ -46,7 +46,7 @@ func TestPlanOfAPair(t *testing.T) {
 		}
 		s.Close()
 		if first.Stage != "memory" || first.Total != want.Total ||
-			!strings.Contains(first.Note, llama.Size(want.Draft.Weights)) {
+			!strings.Contains(first.Note, graph.Size(want.Draft.Weights)) {
 			t.Errorf("reported first: %+v", first)
 		}
 		alone, err := Plan(demo.Target(), nil, o, dev.Info().Limits)
@@ -68,7 +68,7 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 	if err == nil || dev.Counters().Buffers != 0 {
 		t.Fatalf("%v, %d buffers", err, dev.Counters().Buffers)
 	}
-	for _, part := range []string{fmt.Sprint(all.Total), llama.Size(all.Target.Weights), llama.Size(all.Draft.KV),
+	for _, part := range []string{fmt.Sprint(all.Total), graph.Size(all.Target.Weights), graph.Size(all.Draft.KV),
 		"a context of at most 1023 positions fits", fmt.Sprint(all.Total - 1)} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)

@@ -10,6 +10,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -32,7 +33,7 @@ func TestPaddedVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := llama.LoadTarget(background, dev, f, llama.Options{Context: 128})
+	bare, err := llama.LoadTarget(background, dev, f, graph.Options{Context: 128})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"foretoken/internal/quote"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
@@ -16,25 +17,25 @@ import (
 // Memory is the number of bytes that Open allocates on a device for a pair. The first request of some policies
 // allocates a little more.
 type Memory struct {
-	Target llama.Memory  `json:"target"` // includes the features kept for an EAGLE-3 head
-	Draft  *llama.Memory `json:"draft,omitempty"`
-	EAGLE3 *llama.Memory `json:"eagle3,omitempty"`
+	Target graph.Memory  `json:"target"` // includes the features kept for an EAGLE-3 head
+	Draft  *graph.Memory `json:"draft,omitempty"`
+	EAGLE3 *graph.Memory `json:"eagle3,omitempty"`
 	Total  int64         `json:"total"`
 }
 
-func (m *Memory) String() string { return llama.Size(m.Total) + ": " + m.parts() }
+func (m *Memory) String() string { return graph.Size(m.Total) + ": " + m.parts() }
 
 func (m *Memory) parts() string {
 	text := m.Target.String()
 	if m.Draft != nil || m.EAGLE3 != nil {
-		text = fmt.Sprintf("target %s: %s", llama.Size(m.Target.Total()), text)
+		text = fmt.Sprintf("target %s: %s", graph.Size(m.Target.Total()), text)
 	}
 	for _, other := range []struct {
 		name string
-		*llama.Memory
+		*graph.Memory
 	}{{"draft", m.Draft}, {"EAGLE-3 head", m.EAGLE3}} {
 		if other.Memory != nil {
-			text += fmt.Sprintf("; %s %s: %s", other.name, llama.Size(other.Total()), other.Memory)
+			text += fmt.Sprintf("; %s %s: %s", other.name, graph.Size(other.Total()), other.Memory)
 		}
 	}
 	return text
@@ -116,8 +117,8 @@ func (p *modelFiles) complete(o Options) (err error) {
 }
 
 // options returns the loading options of a model of the pair; nodes bounds the verified trees.
-func (p *modelFiles) options(nodes int) llama.Options {
-	return llama.Options{Context: p.positions, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
+func (p *modelFiles) options(nodes int) graph.Options {
+	return graph.Options{Context: p.positions, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
 }
 
 func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {
@@ -135,9 +136,9 @@ func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {
 		m, err := q.plan(o, limits)
 		return err == nil && m.Total <= most
 	}
-	takes, has := llama.Sizes(m.Total, most)
+	takes, has := graph.Sizes(m.Total, most)
 	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s %s; %s", takes, m.parts(), has, why,
-		llama.Advice(p.positions, p.kv, fit))
+		graph.Advice(p.positions, p.kv, fit))
 }
 
 func (p *modelFiles) plan(o Options, limits webgpu.Limits) (*Memory, error) {

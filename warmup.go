@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"foretoken/internal/warmup"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -31,8 +32,8 @@ func (s *Session) defaultConfig(nodes int) method.Config {
 }
 
 // shadow returns a session on a dry run and the function that loads its models as the session's are loaded.
-func (s *Session) shadow(tuning map[string]map[string]string) (*Session, *llama.DryRun, func() error) {
-	dry := llama.NewDryRun(s.dev.Info())
+func (s *Session) shadow(tuning map[string]map[string]string) (*Session, *graph.DryRun, func() error) {
+	dry := graph.NewDryRun(s.dev.Info())
 	shadow := &Session{dev: dry, files: s.files, lean: s.lean}
 	shadow.options.Nodes, shadow.options.Candidates = s.options.Nodes, s.options.Candidates
 	return shadow, dry, func() (err error) {

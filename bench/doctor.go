@@ -15,7 +15,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/quote"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/models/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -213,7 +213,7 @@ func (r *DoctorReport) summary() []string {
 	}
 	lines = append(lines, fmt.Sprintf("kernels checked against references: %d, wrong: %d", len(r.Checks), r.Wrong()))
 	for _, p := range r.Products {
-		line := fmt.Sprintf("%s %s, %s:%s", p.Format, p.Family, llama.Size(int64(p.Bytes)), because(p.Error))
+		line := fmt.Sprintf("%s %s, %s:%s", p.Format, p.Family, graph.Size(int64(p.Bytes)), because(p.Error))
 		for _, t := range p.Rows {
 			line += fmt.Sprintf("  M=%d %.2f ms, %.1f GB/s, %.2f×", t.M, t.MS, t.GBs, t.Ratio)
 		}

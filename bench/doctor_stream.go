@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/stream"
@@ -68,6 +68,6 @@ func (s *MemorySpeed) line(threads int) string {
 		return "memory:" + because(s.Error)
 	}
 	return fmt.Sprintf("memory: %.1f GB/s by one thread, %.1f GB/s by all %d; "+
-		"T(1) reads %s of weights at %.1f GB/s, %.0f %% of that", s.One, s.All, threads, llama.Size(s.Weights), s.Pass,
+		"T(1) reads %s of weights at %.1f GB/s, %.0f %% of that", s.One, s.All, threads, graph.Size(s.Weights), s.Pass,
 		100*s.Share)
 }

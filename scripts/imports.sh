@@ -64,6 +64,10 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   else if (pkg == "foretoken/models/constrain" && !test) {
     if ($2 !~ /^foretoken\/(spec|models\/(grammar|tokenizer))$/) bad("constraints know grammars and tokens, no network")
   }
+  else if (pkg == "foretoken/models/graph" && !test) {
+    if ($2 !~ /^foretoken\/(models\/(arch|kv|tune|quant|gguf)|webgpu.*)$/)
+      bad("graph records networks, and knows neither policies nor runs")
+  }
   else if (pkg ~ /^foretoken\/models\//) {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
     if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(llama|constrain)$/)

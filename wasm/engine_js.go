@@ -9,7 +9,7 @@ import (
 	"foretoken"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 
@@ -143,9 +143,9 @@ func newDeviceInfo(i webgpu.Info, note string) deviceInfo {
 
 type engineInfo struct {
 	Device   deviceInfo        `json:"device"`
-	Target   llama.Info        `json:"target"`
-	Draft    *llama.Info       `json:"draft"`
-	EAGLE3   *llama.Info       `json:"eagle3"`
+	Target   graph.Info        `json:"target"`
+	Draft    *graph.Info       `json:"draft"`
+	EAGLE3   *graph.Info       `json:"eagle3"`
 	Fitted   fitted            `json:"fitted"`
 	Kernels  map[string]string `json:"kernels"`
 	Chat     chatInfo          `json:"chat"`

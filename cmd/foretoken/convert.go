@@ -22,7 +22,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 )
 
 type convertOptions struct {
@@ -107,7 +107,7 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 			Seconds float64 `json:"seconds"`
 		}{o.out, src.Size(), seconds})
 	}
-	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), llama.Size(src.Size()), seconds)
+	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), graph.Size(src.Size()), seconds)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken/bench"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/webgpu/open"
 )
 
@@ -98,7 +98,7 @@ func (d *deviceInfo) print(c *console) error {
 	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, "+
 		"%s and %d invocations a workgroup, %d workgroups a dimension\n",
 		d.Backend, printable(d.Name), d.Type, mark, driver, features,
-		llama.Size(int64(l.BindingBytes)), llama.Size(int64(l.BufferBytes)), l.StorageBuffers,
-		llama.Size(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
+		graph.Size(int64(l.BindingBytes)), graph.Size(int64(l.BufferBytes)), l.StorageBuffers,
+		graph.Size(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
@@ -35,7 +35,7 @@ type inspection struct {
 	Types      map[string]uint64 `json:"types"` // elements by storage type
 	Tokenizer  tokenizerEntry    `json:"tokenizer"`
 	Chat       chatEntry         `json:"chat"`
-	Memory     *llama.Memory     `json:"memory,omitempty"` // device memory of decoding with it
+	Memory     *graph.Memory     `json:"memory,omitempty"` // device memory of decoding with it
 	Runnable   bool              `json:"runnable"`
 	Reason     string            `json:"reason,omitempty"` // why it cannot be run
 }
@@ -192,18 +192,19 @@ func cutBytes(s string, most int) string {
 // print writes the listing; keys are in the file's order.
 func (i *inspection) print(c *console, keys []string) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, llama.Size(i.Bytes))
+	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, graph.Size(i.Bytes))
 	fmt.Fprintf(w, "\nmetadata: %d entries\n", len(keys))
 	for _, key := range keys {
 		fmt.Fprintf(w, "  %s\t%s\n", printable(key), valueText(i.Metadata[key]))
 	}
-	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, llama.Size(i.DataBytes))
+	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, graph.Size(i.DataBytes))
 	for _, t := range i.Tensors {
 		shape := make([]string, len(t.Shape))
 		for d, n := range t.Shape {
 			shape[d] = fmt.Sprint(n)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "), llama.Size(t.Bytes))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "),
+			graph.Size(t.Bytes))
 	}
 	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
 	fmt.Fprintf(w, "tokenizer: %s\n", i.Tokenizer.text())
@@ -213,7 +214,7 @@ func (i *inspection) print(c *console, keys []string) error {
 		fmt.Fprintf(w, "conversations: no: %s\n", i.Chat.Reason)
 	}
 	if i.Runnable {
-		fmt.Fprintf(w, "memory: %s: %s\n", llama.Size(i.Memory.Total()), i.Memory)
+		fmt.Fprintf(w, "memory: %s: %s\n", graph.Size(i.Memory.Total()), i.Memory)
 		fmt.Fprintf(w, "can be run: yes, by its configuration, tokenizer, tensors and storage types\n")
 	} else {
 		fmt.Fprintf(w, "can be run: no: %s\n", i.Reason)

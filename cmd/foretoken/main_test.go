@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -292,7 +292,7 @@ func TestInspect(t *testing.T) {
 		Tensors    []tensorEntry
 		Tokenizer  tokenizerEntry
 		Runnable   bool
-		Memory     llama.Memory
+		Memory     graph.Memory
 	}
 	o = call(t, "", "inspect", "--json", "--context", "100", "--kv", "q8", path)
 	if err := json.Unmarshal([]byte(o.out), &i); err != nil {

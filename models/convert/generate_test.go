@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"foretoken/models/convert/converttest"
+	"foretoken/models/graph"
 	"foretoken/models/llama"
 	"foretoken/models/modeltest"
 	"foretoken/models/safetensors"
@@ -40,7 +41,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 			}
 			dev := kerneltest.CPU(t)
 			m, err := llama.LoadTarget(t.Context(), dev,
-				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})
+				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), graph.Options{MaxRows: 4})
 			if err != nil {
 				t.Fatal(err)
 			}

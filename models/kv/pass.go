@@ -27,6 +27,7 @@ type Pass struct {
 	Rows      kernels.View // u32 (rows, kernels.RowWords)
 	Ancestors kernels.View // u32 (rows, Stride)
 	Stride    int          // most ancestors of a row, itself included
+	Committed bool         // the rows are tokens that Append commits, not drafted ones
 
 	seq      *Sequence // the rows attend through its table
 	words    []uint32  // host copy, in the buffer's layout
@@ -60,7 +61,10 @@ func (p *Pass) Slots() kernels.Slots {
 	return kernels.Slots{Rows: p.Rows, Table: p.seq.Table, Ancestors: p.Ancestors, Stride: p.Stride}
 }
 
-// part returns the byte offset of the host copy's words from an index on, by the view that they belong to.
+// Cache returns a layer's part of the cache.
+func (p *Pass) Cache(layer int) Layer { return p.seq.Layers[layer] }
+
+// part returns the index in the host copy of a view's first word.
 func (p *Pass) part(v kernels.View) int { return (v.Offset - p.Tokens.Offset) / 4 }
 
 // Set fills row i, which draws for the position after its own. ancestors holds the slots of the positions from shared

@@ -34,7 +34,7 @@ type Sequence struct {
 }
 
 // NewSequence returns a sequence of so many slots, without device memory. None are free before Reset.
-func NewSequence(dev webgpu.Device, slots int) Sequence { return Sequence{dev: dev, slots: slots} }
+func NewSequence(dev webgpu.Device, slots int) *Sequence { return &Sequence{dev: dev, slots: slots} }
 
 // ErrFull is returned if a sequence has fewer free slots than are needed.
 var ErrFull = errors.New("kv: the KV cache has no free slot")

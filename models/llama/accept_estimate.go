@@ -3,6 +3,7 @@ package llama
 import (
 	"fmt"
 
+	"foretoken/models/graph"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/layer"
@@ -44,17 +45,17 @@ func (d *Draft) SetHead(h *Head) error {
 	if err := h.Validate(); err != nil {
 		return fmt.Errorf("llama: acceptance head: %w", err)
 	}
-	if h.Dim != d.cfg.Dim {
+	if h.Dim != d.Arch.Dim {
 		return fmt.Errorf("llama: acceptance head: its hidden states have %d elements, "+
-			"but those of %s have %d; train one for this draft", h.Dim, d.file, d.cfg.Dim)
+			"but those of %s have %d; train one for this draft", h.Dim, d.File, d.Arch.Dim)
 	}
 	e := &estimator{dim: h.Dim}
 	upload := func(label string, w ...float32) (kernels.View, error) {
-		v, err := d.newBuffer(label, 4*len(w))
+		v, err := d.Buffer(label, 4*len(w))
 		if err != nil {
 			return v, err
 		}
-		return v, d.dev.Write(v.Buffer, 0, webgpu.F32Bytes(w))
+		return v, d.Dev.Write(v.Buffer, 0, webgpu.F32Bytes(w))
 	}
 	var err error
 	for _, l := range h.Layers {
@@ -77,7 +78,7 @@ func (d *Draft) SetHead(h *Head) error {
 		return err
 	}
 	for i := range e.scratch {
-		if e.scratch[i], err = d.newBuffer("acceptance head", 4*d.hostRows()*h.Dim); err != nil {
+		if e.scratch[i], err = d.Buffer("acceptance head", 4*d.hostRows()*h.Dim); err != nil {
 			return err
 		}
 	}
@@ -87,23 +88,23 @@ func (d *Draft) SetHead(h *Head) error {
 
 // record records the head over rows of a pass; the estimates go to out from word at on.
 func (e *estimator) record(d *Draft, r *kernels.Recorder, rows int, out kernels.View, at int) {
-	d.normalise(r, rows)
-	x := d.work.norm
+	d.Normalise(r, rows)
+	x := d.Space.Norm
 	for i, l := range e.layers {
 		layer.RecordAcceptLayer(r, l.weight, l.bias, x, e.scratch[i], rows, e.dim)
 		x = e.scratch[i]
 	}
-	layer.RecordAcceptScore(r, d.tuning.Lanes, e.output, x, out, at, rows, e.dim)
+	layer.RecordAcceptScore(r, d.Kernels.Lanes, e.output, x, out, at, rows, e.dim)
 }
 
 // addEstimate adds the head's program for a proposal to b, if there is a head.
-func (d *Draft) addEstimate(b *programBatch, out *proposal) {
+func (d *Draft) addEstimate(b *graph.Batch, out *proposal) {
 	if d.estimator == nil || out.accept != 0 {
 		return
 	}
-	r := d.recorder(fmt.Sprintf("estimates of %d", out.rows))
+	r := d.Recorder(fmt.Sprintf("estimates of %d", out.rows))
 	d.estimator.record(d, r, out.rows, out.result.view(out.estimates, out.rows), 0)
-	b.add(r, &out.accept)
+	b.Add(r, &out.accept)
 }
 
 // prepareLevelEstimates compiles the head's missing programs for the levels of a plan.
@@ -111,11 +112,11 @@ func (d *Draft) prepareLevelEstimates(p *plan) error {
 	if d.estimator == nil {
 		return nil
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	for i := range p.levels {
 		d.addEstimate(b, &p.levels[i].out)
 	}
-	return d.buildBatch(b)
+	return d.Build(b)
 }
 
 // prepareChainEstimates compiles the head's missing programs for a chain. The step that consumes a token estimates
@@ -124,13 +125,13 @@ func (d *Draft) prepareChainEstimates() error {
 	if d.estimator == nil {
 		return nil
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	for i := range d.chain.steps {
 		if s := &d.chain.steps[i]; s.accept == 0 {
-			r := d.recorder(fmt.Sprintf("estimate of token %d", i))
+			r := d.Recorder(fmt.Sprintf("estimate of token %d", i))
 			d.estimator.record(d, r, 1, d.drawnRecord(i), estimateWord)
-			b.add(r, &s.accept)
+			b.Add(r, &s.accept)
 		}
 	}
-	return d.buildBatch(b)
+	return d.Build(b)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -44,8 +45,8 @@ func hiddenStates(d *Draft, tokens []int32) (all []float32, err error) {
 // around the size of a prefill chunk.
 func TestHidden(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
-		dim := d.cfg.Dim
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
+		dim := d.Arch.Dim
 		long := slices.Concat(text, text, text, text)
 		all, err := hiddenStates(d, long)
 		if err != nil || len(all) != len(long)*dim {
@@ -61,14 +62,15 @@ func TestHidden(t *testing.T) {
 		if _, err := d.Draft(background, spec.DraftRequest{Pending: long[20:22], K: 2}); err != nil {
 			t.Fatal(err)
 		}
-		r := d.recorder("the root's hidden state")
-		d.normalise(r, 2)
-		last, err := d.build(r)
-		if err != nil {
+		r := d.Recorder("the root's hidden state")
+		d.Normalise(r, 2)
+		last, b := []webgpu.Program{0}, &graph.Batch{}
+		b.Add(r, &last[0])
+		if err := d.Build(b); err != nil {
 			t.Fatal(err)
 		}
 		m := webgpu.NewMemory(4 * 2 * dim)
-		if err := dev.Run(last, webgpu.Region{Buffer: d.work.norm.Buffer, Dst: m.Bytes()}); err != nil {
+		if err := dev.Run(last, webgpu.Region{Buffer: d.Space.Norm.Buffer, Dst: m.Bytes()}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(m.F32(), all[20*dim:22*dim]) {
@@ -77,7 +79,7 @@ func TestHidden(t *testing.T) {
 		if got, err := hiddenStates(d, nil); err != nil || len(got) != 0 {
 			t.Fatal(got, err)
 		}
-		if _, err := hiddenStates(d, make([]int32, d.opts.Context+1)); err == nil {
+		if _, err := hiddenStates(d, make([]int32, d.Options.Context+1)); err == nil {
 			t.Fatal("a text longer than the context was not refused")
 		}
 	})
@@ -87,7 +89,7 @@ func TestHidden(t *testing.T) {
 // head applied in float64 to the hidden state of the text that ends with the token.
 func TestEstimates(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k = 3
 		if err := d.Prepare(growth(1, k, false)); err != nil { // before SetHead
 			t.Fatal(err)
@@ -106,7 +108,7 @@ func TestEstimates(t *testing.T) {
 			lowest, highest = min(lowest, want), max(highest, want)
 		}
 		for layers := 1; layers <= 2; layers++ {
-			h := testHead(d.cfg.Dim, layers)
+			h := testHead(d.Arch.Dim, layers)
 			if err := d.SetHead(h); err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +252,7 @@ func TestHeadRefused(t *testing.T) {
 	if err := h.Matches(other); err == nil || !strings.Contains(err.Error(), "foretoken train acceptance-head") {
 		t.Fatal(err)
 	}
-	d := loadDraft(t, accelerator(t), "tiny-f32", Options{})
+	d := loadDraft(t, accelerator(t), "tiny-f32", graph.Options{})
 	if err := d.SetHead(h); err == nil || !strings.Contains(err.Error(), "hidden states have 8 elements") {
 		t.Fatal(err)
 	}

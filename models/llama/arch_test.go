@@ -8,6 +8,7 @@ import (
 
 	"foretoken/models/arch"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -88,7 +89,8 @@ func TestForward(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				f := model.file(t)
-				m, err := LoadTarget(background, dev, f, Options{MaxRows: 8, KV: model.cache, Tuning: untimed(t, f)})
+				m, err := LoadTarget(background, dev, f,
+					graph.Options{MaxRows: 8, KV: model.cache, Tuning: untimed(t, f)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -247,7 +249,7 @@ func TestRefusedFiles(t *testing.T) {
 			with("llama", "attention.sliding_window_pattern", []int32{1, 0}).file(t)},
 		{"llama.pooling_type is 2; supported", with("llama", "pooling_type", uint32(2)).file(t)},
 	} {
-		_, err := Plan(c.f, Options{}, webgpu.DefaultLimits())
+		_, err := Plan(c.f, graph.Options{}, webgpu.DefaultLimits())
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "toy.gguf") ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("the error is %v; want it to say %q of toy.gguf", err, c.want)
@@ -283,10 +285,10 @@ func TestTemperature(t *testing.T) {
 		t.fields = kvOf("mistral3", "attention.temperature_scale", float32(0.1), "rope.scaling.type", "yarn",
 			"rope.scaling.factor", float32(4), "rope.scaling.original_context_length", uint32(16))
 	}).file(t)
-	if m, err := Plan(f, Options{}, webgpu.DefaultLimits()); err != nil || m.Context != 15 {
+	if m, err := Plan(f, graph.Options{}, webgpu.DefaultLimits()); err != nil || m.Context != 15 {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if _, err := Plan(f, Options{Context: 16}, webgpu.DefaultLimits()); err == nil ||
+	if _, err := Plan(f, graph.Options{Context: 16}, webgpu.DefaultLimits()); err == nil ||
 		!strings.Contains(err.Error(), "mistral3.attention.temperature_scale") {
 		t.Error(err)
 	}

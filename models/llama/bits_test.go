@@ -11,6 +11,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
@@ -44,7 +45,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer dev.Destroy()
-				m, err := LoadTarget(ctx, dev, f, Options{KV: kv, TopK: 10})
+				m, err := LoadTarget(ctx, dev, f, graph.Options{KV: kv, TopK: 10})
 				if err != nil {
 					t.Fatal(err)
 				}

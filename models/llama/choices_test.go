@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/matmul"
 )
@@ -13,7 +14,7 @@ import (
 func TestChoicesInOrder(t *testing.T) {
 	dev := accelerator(t)
 	f := testModel(t, "tiny-q8_0")
-	load := func(o Options) (tuning map[string]string, timings int) {
+	load := func(o graph.Options) (tuning map[string]string, timings int) {
 		o.MaxRows = 4
 		o.Preparing = func(step string) {
 			if strings.HasPrefix(step, "timing") {
@@ -25,9 +26,9 @@ func TestChoicesInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		return m.Tuning(), timings
+		return m.Kernels.Choices(), timings
 	}
-	timed, timings := load(Options{timed: true})
+	timed, timings := load(graph.Options{Timed: true})
 	classes := len(timed)
 	if len(kernels.Ways(dev.Info())) == 1 {
 		classes-- // reductions have one choice
@@ -41,7 +42,7 @@ func TestChoicesInOrder(t *testing.T) {
 		known[class] = families[1].String()
 	}
 	known["rows"] = "64"
-	if got, timings := load(Options{Tuning: known, timed: true}); timings != 0 || !maps.Equal(got, known) {
+	if got, timings := load(graph.Options{Tuning: known, Timed: true}); timings != 0 || !maps.Equal(got, known) {
 		t.Errorf("%d timings chose %v although %v is known", timings, got, known)
 	}
 	if !dev.Info().Software {
@@ -52,7 +53,7 @@ func TestChoicesInOrder(t *testing.T) {
 		first[class] = families[0].String()
 	}
 	first["rows"] = "1"
-	if got, timings := load(Options{}); timings != 0 || !maps.Equal(got, first) {
+	if got, timings := load(graph.Options{}); timings != 0 || !maps.Equal(got, first) {
 		t.Errorf("%d timings chose %v on a software adapter", timings, got)
 	}
 }

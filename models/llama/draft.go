@@ -1,10 +1,12 @@
 package llama
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -16,7 +18,6 @@ import (
 // them.
 type Draft struct {
 	*Model
-	net network
 	// feed, if not nil, takes the pending tokens of a new draft, and returns the tokens of the root's pass.
 	feed func(ctx context.Context, pending []int32) ([]int32, error)
 
@@ -42,28 +43,18 @@ type Draft struct {
 	sampled      []spec.Drawn // the last chain; empty after another kind of draft
 }
 
-// network computes a pass; growing trees from its logits is independent of it. It is either a model's own blocks
-// and output matrix or an EAGLE-3 head.
-type network interface {
-	// forward records the blocks of a pass of n rows.
-	forward(r *kernels.Recorder, p *kv.Pass, n int)
-	// head records the output norm and the logits of rows [from, n) into rows [to, …) of a logits view.
-	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
-}
-
-var (
-	_ network         = (*Model)(nil)
-	_ spec.DraftModel = (*Draft)(nil)
-)
+var _ spec.DraftModel = (*Draft)(nil)
 
 // LoadDraft loads a draft model.
-func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Draft, error) {
-	o.completeDraft()
+func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o graph.Options) (*Draft, error) {
+	if err := completeDraft(&o); err != nil {
+		return nil, err
+	}
 	m, err := load(ctx, dev, f, o, PlanDraft)
 	if err != nil {
 		return nil, err
 	}
-	d := newDraft(m, m)
+	d := newDraft(m)
 	if err := d.record(); err != nil {
 		d.Close()
 		return nil, err
@@ -71,27 +62,30 @@ func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) 
 	return d, nil
 }
 
-// newDraft returns a draft that runs net in the workspace and the KV cache of m.
-func newDraft(m *Model, net network) *Draft {
-	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // each beam is a row of a pass
-	return &Draft{Model: m, net: net, plans: map[int]*plan{}}
+// newDraft returns a draft that runs a model.
+func newDraft(m *Model) *Draft {
+	m.Options.TopK = min(m.Options.TopK, m.Options.MaxRows) // each beam is a row of a pass
+	return &Draft{Model: m, plans: map[int]*plan{}}
 }
 
-// completeDraft sets the defaults of a draft's options.
-func (o *Options) completeDraft() {
-	if o.TopK == 0 {
-		o.TopK = 16
+// completeDraft sets the defaults of a draft's options and checks its limits.
+func completeDraft(o *graph.Options) error {
+	if o.MaxRows > graph.OnePassRows {
+		return fmt.Errorf("llama: %d rows a pass of a draft; want 1 to %d", o.MaxRows, graph.OnePassRows)
 	}
+	o.TopK = cmp.Or(o.TopK, 16)
+	return nil
 }
 
 // allocateInputs makes the buffers that a draft needs in addition to its model's.
 func (d *Draft) allocateInputs() error {
-	inputs, err := d.newBuffer("draft inputs", 4*(kv.PassWords(2, 1)+kv.PassWords(d.hostRows(), maxPasses)))
+	inputs, err := d.Buffer("draft inputs", 4*(kv.PassWords(2, 1)+kv.PassWords(d.hostRows(), maxPasses)))
 	if err != nil {
 		return err
 	}
-	d.rootPass = kv.NewPass(&d.seq, inputs.Buffer, 0, 2, 1)
-	d.hostPass = kv.NewPass(&d.seq, inputs.Buffer, 4*kv.PassWords(2, 1), d.hostRows(), maxPasses)
+	d.rootPass = kv.NewPass(d.seq, inputs.Buffer, 0, 2, 1)
+	d.rootPass.Committed = true
+	d.hostPass = kv.NewPass(d.seq, inputs.Buffer, 4*kv.PassWords(2, 1), d.hostRows(), maxPasses)
 	return nil
 }
 
@@ -100,38 +94,38 @@ func (d *Draft) record() error {
 	if err := d.allocateInputs(); err != nil {
 		return err
 	}
-	d.single = d.opts.Lean && !d.dev.Info().Host()
-	defer func() { d.single = false }()
+	d.Single = d.Options.Lean && !d.Dev.Info().Host()
+	defer func() { d.Single = false }()
 	return d.makePrefill()
 }
 
 // Warm compiles the programs that a lean load left out.
 func (d *Draft) Warm() error {
-	if !d.opts.Lean {
+	if !d.Options.Lean {
 		return nil
 	}
-	d.opts.Lean = false
+	d.Options.Lean = false
 	err := d.makePrefill()
-	d.opts.Lean = err != nil
+	d.Options.Lean = err != nil
 	return err
 }
 
 // makePrefill compiles the programs of Prefill and of the root's pass.
 func (d *Draft) makePrefill() error {
-	d.hostForward = make([]webgpu.Program, kv.Bucket(d.opts.TopK)+1)
-	b := &programBatch{}
-	d.recordPrefill(b, d.net.forward)
+	d.hostForward = make([]webgpu.Program, kv.Bucket(d.Options.TopK)+1)
+	b := &graph.Batch{}
+	d.recordPrefill(b)
 	for n := 1; n <= 2; n++ {
-		r := d.recorder(fmt.Sprintf("draft root %d", n))
-		d.net.forward(r, &d.rootPass, n)
-		d.net.head(r, n-1, n, d.work.logits, 0)
-		b.add(r, &d.rootForward[n-1])
+		r := d.Recorder(fmt.Sprintf("draft root %d", n))
+		d.Forward(r, &d.rootPass, n)
+		d.Head(r, n-1, n, 0)
+		b.Add(r, &d.rootForward[n-1])
 	}
-	return d.buildBatch(b)
+	return d.Build(b)
 }
 
 // hostRows returns the most rows of a pass over beams that the host chose.
-func (d *Draft) hostRows() int { return kv.Buckets[kv.Bucket(d.opts.TopK)] }
+func (d *Draft) hostRows() int { return kv.Buckets[kv.Bucket(d.Options.TopK)] }
 
 // Prepare implements spec.DraftModel.
 func (d *Draft) Prepare(p spec.Programs) error {
@@ -200,7 +194,7 @@ func (d *Draft) stage(ctx context.Context, tokens []int32) error {
 		}
 		d.staged = 0
 	}
-	if len(tokens) > d.prefillRows() {
+	if len(tokens) > d.PrefillRows() {
 		return d.Prefill(ctx, tokens)
 	}
 	var err error
@@ -256,8 +250,8 @@ func (d *Draft) checkPending(pending []int32) error {
 
 // checkContext returns an error if n committed tokens and passes drafted ones do not fit in the context.
 func (d *Draft) checkContext(n, passes int) error {
-	if n+passes > d.opts.Context {
-		return fmt.Errorf("llama: %d drafted tokens after %d do not fit a context of %d", passes, n, d.opts.Context)
+	if n+passes > d.Options.Context {
+		return fmt.Errorf("llama: %d drafted tokens after %d do not fit a context of %d", passes, n, d.Options.Context)
 	}
 	return nil
 }
@@ -317,7 +311,7 @@ func (d *Draft) newResults(label string, words ...int) ([]result, error) {
 	for _, n := range words {
 		total += webgpu.AlignWords(n)
 	}
-	v, err := d.newBuffer(label, 4*total)
+	v, err := d.Buffer(label, 4*total)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -39,7 +40,7 @@ type chainStep struct {
 }
 
 // maxChain returns the longest chain: the target verifies its tokens and the root in one pass.
-func (d *Draft) maxChain() int { return d.opts.MaxRows - 1 }
+func (d *Draft) maxChain() int { return d.Options.MaxRows - 1 }
 
 // prepareChain compiles the programs of chains of up to count tokens.
 func (d *Draft) prepareChain(count int) error {
@@ -50,34 +51,34 @@ func (d *Draft) prepareChain(count int) error {
 	if c.root != 0 && len(c.steps) >= count-1 {
 		return d.prepareChainEstimates()
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	if c.back == nil {
 		if err := d.allocateChain(); err != nil {
 			return err
 		}
 	}
 	if c.root == 0 {
-		r := d.recorder("chain root")
+		r := d.Recorder("chain root")
 		d.drawToken(r, 0, d.rootPass.Drawn)
-		b.add(r, &c.root)
+		b.Add(r, &c.root)
 	}
 	have := len(c.steps)
 	if have < count-1 {
-		d.preparing(fmt.Sprintf("recording a chain of %d tokens", count))
+		d.Preparing(fmt.Sprintf("recording a chain of %d tokens", count))
 		c.steps = append(make([]chainStep, 0, count-1), c.steps...)
 	}
 	for i := have; i < count-1; i++ {
-		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), kv.NewPass(&d.seq, c.inputs,
-			4*i*kv.PassWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
+		r, p := d.Recorder(fmt.Sprintf("chain step %d", i+1)), kv.NewPass(d.seq, c.inputs,
+			4*i*kv.PassWords(1, d.Options.MaxRows), 1, d.Options.MaxRows)
 		own := p
 		own.Tokens = d.drawnRecord(i) // the drawn token is the record's first word
-		d.net.forward(r, &own, 1)
-		d.net.head(r, 0, 1, d.work.logits, i+1)
+		d.Forward(r, &own, 1)
+		d.Head(r, 0, 1, i+1)
 		d.drawToken(r, i+1, p.Drawn)
 		c.steps = append(c.steps, chainStep{pass: p})
-		b.add(r, &c.steps[i].forward)
+		b.Add(r, &c.steps[i].forward)
 	}
-	if err := d.buildBatch(b); err != nil {
+	if err := d.Build(b); err != nil {
 		c.steps = c.steps[:have]
 		return err
 	}
@@ -86,15 +87,15 @@ func (d *Draft) prepareChain(count int) error {
 
 // allocateChain makes the buffers of chains of any length.
 func (d *Draft) allocateChain() error {
-	rows, c := d.opts.MaxRows, &d.chain
+	rows, c := d.Options.MaxRows, &d.chain
 	var err error
-	if d.drawnRecords, err = d.newBuffer("drawn tokens", 4*rows*recordWords); err != nil {
+	if d.drawnRecords, err = d.Buffer("drawn tokens", 4*rows*recordWords); err != nil {
 		return err
 	}
-	if c.scratch, err = d.newBuffer("filter scratch", sample.FilterScratch(1)); err != nil {
+	if c.scratch, err = d.Buffer("filter scratch", sample.FilterScratch(1)); err != nil {
 		return err
 	}
-	inputs, err := d.newBuffer("chain inputs", 4*rows*kv.PassWords(1, rows))
+	inputs, err := d.Buffer("chain inputs", 4*rows*kv.PassWords(1, rows))
 	if err != nil {
 		return err
 	}
@@ -109,10 +110,10 @@ func (d *Draft) drawnRecord(i int) kernels.View {
 
 // drawToken records the draw of token i from row i of the logits.
 func (d *Draft) drawToken(r *kernels.Recorder, i int, position kernels.View) {
-	w := &d.work
-	row := kernels.Logits{View: kernels.View{Buffer: w.logits.Buffer, Offset: 4 * i * w.stride, Size: 4 * w.stride},
-		Rows: 1, Vocab: d.opts.Vocab, Stride: w.stride}
-	sample.RecordFilter(r, d.tuning.Lanes, row, w.draw, position, d.chain.scratch, d.drawnRecord(i))
+	w := &d.Space
+	row := kernels.Logits{View: kernels.View{Buffer: w.Logits.Buffer, Offset: 4 * i * w.Stride, Size: 4 * w.Stride},
+		Rows: 1, Vocab: d.Options.Vocab, Stride: w.Stride}
+	sample.RecordFilter(r, d.Kernels.Lanes, row, w.Draw, position, d.chain.scratch, d.drawnRecord(i))
 }
 
 // Sample implements spec.DraftModel, in one submit and one readback.

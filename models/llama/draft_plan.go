@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -75,13 +76,13 @@ func (d *Draft) prepareExpanded(depth, k int) error {
 }
 
 // levelLimit returns how many passes of k beams fit in the spare KV slots.
-func levelLimit(k int) int { return min((treeSlots-2*spec.MaxPending)/k, maxPasses) }
+func levelLimit(k int) int { return min((graph.TreeSlots-2*spec.MaxPending)/k, maxPasses) }
 
 // checkK returns an error if the draft cannot propose k candidates a beam.
 func (d *Draft) checkK(k int) error {
-	if k < 1 || k > d.opts.TopK {
-		return fmt.Errorf("llama: %s: a top-k of %d; the draft supports 1 to %d candidates a beam", d.file, k,
-			d.opts.TopK)
+	if k < 1 || k > d.Options.TopK {
+		return fmt.Errorf("llama: %s: a top-k of %d; the draft supports 1 to %d candidates a beam", d.File, k,
+			d.Options.TopK)
 	}
 	return nil
 }
@@ -94,14 +95,14 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 	}
 	if depth < 0 || depth > levelLimit(k) {
 		return nil, fmt.Errorf("llama: %s: a depth of %d with a top-k of %d; "+
-			"with that top-k the draft supports at most %d levels after the first", d.file, depth, k, levelLimit(k))
+			"with that top-k the draft supports at most %d levels after the first", d.File, depth, k, levelLimit(k))
 	}
 	p := d.plans[k]
 	if p != nil && len(p.levels) >= depth {
 		return p, d.prepareLevelEstimates(p)
 	}
-	d.preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
-	b := &programBatch{}
+	d.Preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
+	b := &graph.Batch{}
 	if p == nil {
 		p = &plan{k: k, host: make([]proposal, len(d.hostForward))}
 		if err := d.allocatePlan(p); err != nil {
@@ -118,7 +119,7 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.buildBatch(b); err != nil {
+	if err := d.Build(b); err != nil {
 		return nil, err
 	}
 	p.levels, d.plans[k] = levels, p
@@ -128,7 +129,7 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 // allocatePlan makes the buffers of the root and of the levels.
 func (d *Draft) allocatePlan(p *plan) error {
 	k, most := p.k, levelLimit(p.k)
-	inputs, err := d.newBuffer("draft inputs", 4*max(most, 1)*kv.PassWords(k, maxPasses))
+	inputs, err := d.Buffer("draft inputs", 4*max(most, 1)*kv.PassWords(k, maxPasses))
 	if err != nil {
 		return err
 	}
@@ -163,15 +164,15 @@ func (p *proposal) records(k int) kernels.View {
 }
 
 // rank records the ranking of a pass's candidates by ln q, or by their coupled scores.
-func (d *Draft) rank(b *programBatch, p *plan, out *proposal, positions kernels.View) {
-	r := d.recorder(fmt.Sprintf("candidates %d by %d", out.rows, p.k))
-	sample.Record(r, d.tuning.Lanes, d.logitRows(out.rows), p.k, sample.LogProbs, d.work.draw, positions,
-		d.work.scratch, out.records(p.k))
-	b.add(r, &out.rank)
+func (d *Draft) rank(b *graph.Batch, p *plan, out *proposal, positions kernels.View) {
+	r := d.Recorder(fmt.Sprintf("candidates %d by %d", out.rows, p.k))
+	sample.Record(r, d.Kernels.Lanes, d.LogitRows(out.rows), p.k, sample.LogProbs, d.Space.Draw, positions,
+		d.Space.Scratch, out.records(p.k))
+	b.Add(r, &out.rank)
 }
 
 // deepen records the levels that a plan lacks and returns all of them.
-func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error) {
+func (d *Draft) deepen(b *graph.Batch, p *plan, depth int) ([]planLevel, error) {
 	from := len(p.levels)
 	levels := make([]planLevel, max(depth, from))
 	copy(levels, p.levels)
@@ -181,7 +182,7 @@ func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error)
 	k, room := p.k, &p.buffers
 	for level := from; level < depth; level++ { // the beams are candidates of the level above; level 0 follows the root
 		l, result := &levels[level], room.result[level+1]
-		l.pass = kv.NewPass(&d.seq, room.inputs, 4*level*kv.PassWords(k, maxPasses), k, maxPasses)
+		l.pass = kv.NewPass(d.seq, room.inputs, 4*level*kv.PassWords(k, maxPasses), k, maxPasses)
 		l.slots, l.scores = room.slots[level].view(0, 2*k), room.scores[level].view(0, k)
 		l.out.place(result, picks(k), k, k)
 		s := tree.Selection{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k),
@@ -192,13 +193,13 @@ func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error)
 			s.Beams, s.Samples, s.Scores, s.Ancestors = k, above.out.records(k), above.scores, above.pass.Ancestors
 		}
 		s.Out = result.view(0, tree.SelectWords(s.Beams, k))
-		choose := d.recorder(fmt.Sprintf("beams of level %d by %d", level+1, k))
+		choose := d.Recorder(fmt.Sprintf("beams of level %d by %d", level+1, k))
 		tree.RecordSelect(choose, s)
-		forward := d.recorder(fmt.Sprintf("draft level %d by %d", level+1, k))
-		d.net.forward(forward, &l.pass, k)
-		d.net.head(forward, 0, k, d.work.logits, 0)
-		b.add(choose, &l.choose)
-		b.add(forward, &l.forward)
+		forward := d.Recorder(fmt.Sprintf("draft level %d by %d", level+1, k))
+		d.Forward(forward, &l.pass, k)
+		d.Head(forward, 0, k, 0)
+		b.Add(choose, &l.choose)
+		b.Add(forward, &l.forward)
 		d.rank(b, p, &l.out, l.pass.Drawn)
 	}
 	return levels, nil
@@ -217,15 +218,15 @@ func (p *plan) hostProposal(n int) *proposal { return &p.host[kv.Bucket(n)] }
 
 // prepareHost compiles the missing programs of a plan for host passes of the given rows.
 func (d *Draft) prepareHost(p *plan, rows ...int) error {
-	b := &programBatch{}
+	b := &graph.Batch{}
 	for _, n := range rows {
 		at := kv.Bucket(n)
 		n = kv.Buckets[at]
 		if d.hostForward[at] == 0 {
-			r := d.recorder(fmt.Sprintf("draft beams %d", n))
-			d.net.forward(r, &d.hostPass, n)
-			d.net.head(r, 0, n, d.work.logits, 0)
-			b.add(r, &d.hostForward[at])
+			r := d.Recorder(fmt.Sprintf("draft beams %d", n))
+			d.Forward(r, &d.hostPass, n)
+			d.Head(r, 0, n, 0)
+			b.Add(r, &d.hostForward[at])
 		}
 		out := p.hostProposal(n)
 		if out.rows == 0 {
@@ -240,8 +241,8 @@ func (d *Draft) prepareHost(p *plan, rows ...int) error {
 		}
 		d.addEstimate(b, out)
 	}
-	if len(b.recorders) > 0 {
-		d.preparing(fmt.Sprintf("recording beams by %d", p.k))
+	if !b.Empty() {
+		d.Preparing(fmt.Sprintf("recording beams by %d", p.k))
 	}
-	return d.buildBatch(b)
+	return d.Build(b)
 }

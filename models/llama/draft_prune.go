@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -45,11 +46,11 @@ func (d *Draft) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 		return err
 	}
 	if d.pruner.net.Size == 0 {
-		if d.pruner.net, err = d.newBuffer("classifier", 4*tree.PruneWords); err != nil {
+		if d.pruner.net, err = d.Buffer("classifier", 4*tree.PruneWords); err != nil {
 			return err
 		}
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	for level := range p.levels[:depth] {
 		l := &p.levels[level]
 		if l.prune != 0 {
@@ -65,16 +66,16 @@ func (d *Draft) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 			s.Beams, s.Samples, s.Ancestors, s.From = k, above.out.records(k), above.pass.Ancestors, scores[level-1].at
 		}
 		s.Out = l.out.result.view(0, tree.SelectWords(s.Beams, k))
-		r := d.recorder(fmt.Sprintf("pruned beams of level %d by %d", level+1, k))
+		r := d.Recorder(fmt.Sprintf("pruned beams of level %d by %d", level+1, k))
 		tree.RecordPrune(r, s)
-		b.add(r, &l.prune)
+		b.Add(r, &l.prune)
 	}
-	if err := d.buildBatch(b); err != nil {
+	if err := d.Build(b); err != nil {
 		return err
 	}
 	if !d.pruner.holds(c) {
 		net := perceptron(c)
-		if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset+4*tree.PruneHeadWords,
+		if err := d.Dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset+4*tree.PruneHeadWords,
 			webgpu.U32Bytes(net.Words())); err != nil {
 			return err
 		}
@@ -111,7 +112,7 @@ func (d *Draft) draftPruned(ctx context.Context, r *spec.DraftRequest) ([]spec.L
 		d.regions = next.read(d.regions)
 	}
 	head := tree.PruneHead(r.Nodes, r.Beta)
-	if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset, webgpu.U32Bytes(head[:])); err != nil {
+	if err := d.Dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset, webgpu.U32Bytes(head[:])); err != nil {
 		return nil, err
 	}
 	if err := d.run(d.programs, d.regions...); err != nil {

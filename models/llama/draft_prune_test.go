@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/webgpu"
@@ -36,7 +37,7 @@ func testClassifier(seed uint64, features ...string) *adapt.C2TClassifier {
 // compiles nothing.
 func TestDraftPruned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		a, b := loadDraft(t, dev, "tiny-f32", Options{}), loadDraft(t, dev, "tiny-f32", Options{})
+		a, b := loadDraft(t, dev, "tiny-f32", graph.Options{}), loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k, depth = 4, 8
 		if err := b.Prepare(growth(depth-1, k, true)); err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ func tokensOf(tree *spec.Tree, nodes []int32) []int32 {
 // TestPrunedTreeInTwoRuns compares the bits of trees drafted in two runs, cut at every level, with those of one.
 func TestPrunedTreeInTwoRuns(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k, depth = 4, 6
 		c := testClassifier(0, adapt.FeatureProbability, adapt.FeatureEntropy, adapt.FeatureDepth)
 		if err := d.preparePruned(depth, k, c.Network()); err != nil {

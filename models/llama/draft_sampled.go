@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -53,7 +54,7 @@ func (d *Draft) prepareDrawn(depth, k int) error {
 			return err
 		}
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	if p.root.draw == 0 {
 		d.drawChildren(b, p, &p.root, d.rootPass.Drawn)
 	}
@@ -63,11 +64,11 @@ func (d *Draft) prepareDrawn(depth, k int) error {
 			continue
 		}
 		d.drawChildren(b, p, &l.out, l.pass.Drawn)
-		r := d.recorder(fmt.Sprintf("store %d of level %d", k, i+1))
-		sample.RecordKeep(r, d.logitRows(k), p.buffers.places[i].view(0, sample.KeepWords), d.distributions.logits)
-		b.add(r, &l.store)
+		r := d.Recorder(fmt.Sprintf("store %d of level %d", k, i+1))
+		sample.RecordKeep(r, d.LogitRows(k), p.buffers.places[i].view(0, sample.KeepWords), d.distributions.logits)
+		b.Add(r, &l.store)
 	}
-	return d.buildBatch(b)
+	return d.Build(b)
 }
 
 // drawnReady reports whether prepareDrawn has nothing to compile.
@@ -77,26 +78,26 @@ func (d *Draft) drawnReady(p *plan, depth int) bool {
 
 // prepareDistributions makes the buffer of distributions and the program that stores the root's.
 func (d *Draft) prepareDistributions() error {
-	stored, w := &d.distributions, &d.work
+	stored, w := &d.distributions, &d.Space
 	if stored.logits.Rows > 0 {
 		return nil
 	}
-	limits := d.dev.Info().Limits
-	rows := min(maxDistributions, min(limits.MaxBindingSize, limits.MaxBufferSize)/(4*w.stride))
-	place, err := d.newBuffer("place of stored distributions", 4*sample.KeepWords)
+	limits := d.Dev.Info().Limits
+	rows := min(maxDistributions, min(limits.MaxBindingSize, limits.MaxBufferSize)/(4*w.Stride))
+	place, err := d.Buffer("place of stored distributions", 4*sample.KeepWords)
 	if err != nil {
 		return err
 	}
-	view, err := d.newBuffer("stored distributions", 4*rows*w.stride)
+	view, err := d.Buffer("stored distributions", 4*rows*w.Stride)
 	if err != nil {
 		return err
 	}
-	logits := kernels.Logits{View: view, Rows: rows, Vocab: d.opts.Vocab, Stride: w.stride}
-	r := d.recorder("store 1")
-	sample.RecordKeep(r, d.logitRows(1), place, logits)
-	b := &programBatch{}
-	b.add(r, &stored.root)
-	if err := d.buildBatch(b); err != nil {
+	logits := kernels.Logits{View: view, Rows: rows, Vocab: d.Options.Vocab, Stride: w.Stride}
+	r := d.Recorder("store 1")
+	sample.RecordKeep(r, d.LogitRows(1), place, logits)
+	b := &graph.Batch{}
+	b.Add(r, &stored.root)
+	if err := d.Build(b); err != nil {
 		return err
 	}
 	stored.place, stored.logits = place, logits
@@ -104,11 +105,11 @@ func (d *Draft) prepareDistributions() error {
 }
 
 // drawChildren records the drawing of k candidates a row, without replacement.
-func (d *Draft) drawChildren(b *programBatch, p *plan, out *proposal, positions kernels.View) {
-	r := d.recorder(fmt.Sprintf("children %d by %d", out.rows, p.k))
-	sample.Record(r, d.tuning.Lanes, d.logitRows(out.rows), p.k, sample.TemperedLogProbs, d.work.draw, positions,
-		d.work.scratch, out.records(p.k))
-	b.add(r, &out.draw)
+func (d *Draft) drawChildren(b *graph.Batch, p *plan, out *proposal, positions kernels.View) {
+	r := d.Recorder(fmt.Sprintf("children %d by %d", out.rows, p.k))
+	sample.Record(r, d.Kernels.Lanes, d.LogitRows(out.rows), p.k, sample.TemperedLogProbs, d.Space.Draw, positions,
+		d.Space.Scratch, out.records(p.k))
+	b.Add(r, &out.draw)
 }
 
 // checkDistributions returns an error if the distributions of a request's rows do not fit.
@@ -129,7 +130,7 @@ func (d *Draft) checkDistributions(r *spec.DraftRequest) error {
 func (d *Draft) placeDistributions(place kernels.View, n int) error {
 	stored := &d.distributions
 	stored.words = [sample.KeepWords]uint32{uint32(stored.used), uint32(n)}
-	if err := d.dev.Write(place.Buffer, place.Offset, webgpu.U32Bytes(stored.words[:])); err != nil {
+	if err := d.Dev.Write(place.Buffer, place.Offset, webgpu.U32Bytes(stored.words[:])); err != nil {
 		return err
 	}
 	stored.used += n

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
@@ -40,12 +41,12 @@ func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32
 // numbers with a draft that decodes each path plainly.
 func TestDrawnTree(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k = 4
 		if err := d.prepareDrawn(2, k); err != nil {
 			t.Fatal(err)
 		}
-		if rows := d.distributionLogits(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {
+		if rows := d.distributionLogits(); rows.Rows < 128 || rows.Vocab != d.Options.Vocab {
 			t.Fatalf("%+v", rows)
 		}
 		for pending := 1; pending <= 2; pending++ {
@@ -97,7 +98,7 @@ func TestDrawnTree(t *testing.T) {
 					prefilled(t, d, tokens[:len(tokens)-1])
 					plain := mustLevels(t)(d.Draft(background,
 						spec.DraftRequest{Pending: tokens[len(tokens)-1:], K: k}))
-					if !slices.Equal(kept[row], d.readRow(t, d.work.logits, d.work.stride, 0)) {
+					if !slices.Equal(kept[row], d.readRow(t, d.Space.Logits, d.Space.Stride, 0)) {
 						t.Fatalf("%s: row %d is not its distribution", what, row)
 					}
 					if plain[0].Entropies[0] != levels[level].Entropies[beam] {
@@ -114,7 +115,7 @@ func TestDrawnTree(t *testing.T) {
 
 // TestDrawnTreeRoom fills the 128 stored distributions and checks the error beyond them.
 func TestDrawnTreeRoom(t *testing.T) {
-	d := loadDraft(t, accelerator(t), "tiny-f32", Options{})
+	d := loadDraft(t, accelerator(t), "tiny-f32", graph.Options{})
 	prefilled(t, d, text[:12])
 	all := make([]int32, 16)
 	for i := range all {
@@ -150,13 +151,13 @@ func TestDrawnTreeRoom(t *testing.T) {
 // second the softmax without the first.
 func TestDrawnTreeDistribution(t *testing.T) {
 	dev := kerneltest.Reference(t)
-	d := loadDraft(t, dev, "tiny-f32", Options{})
+	d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 	runs := 1500
 	if testing.Short() {
 		runs = 400
 	}
 	const temperature = 1.5
-	firsts, seconds := make([]int, d.opts.Vocab), make([]int, d.opts.Vocab)
+	firsts, seconds := make([]int, d.Options.Vocab), make([]int, d.Options.Vocab)
 	prefilled(t, d, text[:12])
 	pending := text[12:]
 	for seed := range runs {

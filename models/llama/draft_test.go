@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
@@ -18,7 +19,7 @@ var background = context.Background()
 var text = []int32{1, 403, 407, 261, 378, 432, 396, 268, 338, 459, 261, 325, 413}
 
 // loadDraft loads a test model as a draft.
-func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
+func loadDraft(t *testing.T, dev webgpu.Device, name string, o graph.Options) *Draft {
 	t.Helper()
 	if o.Context == 0 {
 		o.Context = 128
@@ -135,7 +136,7 @@ var treeSamplings = map[string]spec.DraftRequest{
 // nothing is compiled on the way, and each call is one submit.
 func TestGrowthEqualsDraft(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k, depth = 4, 4
 		for _, expand := range []bool{false, true} {
 			if err := d.Prepare(growth(depth, k, expand)); err != nil {
@@ -202,9 +203,9 @@ func TestGrowthEqualsDraft(t *testing.T) {
 func TestGrowthMatchesReference(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		const k = 5
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"),
-			Options{Context: 128, TopK: k, MaxRows: 1, Tuning: d.Tuning()})
+			graph.Options{Context: 128, TopK: k, MaxRows: 1, Tuning: d.Kernels.Choices()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +278,7 @@ func TestGrowthMatchesReference(t *testing.T) {
 // TestGrowthRefuses makes invalid calls and checks that the draft works after them.
 func TestGrowthRefuses(t *testing.T) {
 	dev := accelerator(t)
-	d := loadDraft(t, dev, "tiny-f32", Options{Context: 16})
+	d := loadDraft(t, dev, "tiny-f32", graph.Options{Context: 16})
 	wants := func(what string, err error) {
 		t.Helper()
 		if err == nil {
@@ -317,7 +318,7 @@ func TestGrowthRefuses(t *testing.T) {
 
 // TestDeepGrowth grows trees as large as training collects: 11 levels of 10, and 10 passes of 15 beams.
 func TestDeepGrowth(t *testing.T) {
-	d := loadDraft(t, accelerator(t), "tiny-f32", Options{TopK: 15})
+	d := loadDraft(t, accelerator(t), "tiny-f32", graph.Options{TopK: 15})
 	prefilled(t, d, text[:12])
 	levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
 	if len(levels) != 11 || len(levels[10].Candidates) != 100 {
@@ -338,11 +339,11 @@ func TestDeepGrowth(t *testing.T) {
 func (d *Draft) readRow(t *testing.T, l webgpu.Binding, stride, row int) []float32 {
 	t.Helper()
 	m := webgpu.NewMemory(4 * stride)
-	if err := d.dev.Run(nil, webgpu.Region{Buffer: l.Buffer, Offset: l.Offset + 4*row*stride,
+	if err := d.Dev.Run(nil, webgpu.Region{Buffer: l.Buffer, Offset: l.Offset + 4*row*stride,
 		Dst: m.Bytes()}); err != nil {
 		t.Fatal(err)
 	}
-	return m.F32()[:d.opts.Vocab]
+	return m.F32()[:d.Options.Vocab]
 }
 
 var chainSamplings = []spec.SampleRequest{
@@ -356,7 +357,7 @@ var chainSamplings = []spec.SampleRequest{
 // filtered distribution of the row of logits.
 func TestChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "tiny-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const count = 6
 		if err := d.prepareChain(count); err != nil {
 			t.Fatal(err)
@@ -392,7 +393,7 @@ func TestChain(t *testing.T) {
 				want := draw(count)
 				base := len(text)
 				for i, got := range want {
-					z := d.readRow(t, d.work.logits, d.work.stride, i)
+					z := d.readRow(t, d.Space.Logits, d.Space.Stride, i)
 					s, shown, stream := r.Sampling, r.Sampling, spec.StreamDraft
 					if r.Coupled {
 						stream = spec.StreamTarget

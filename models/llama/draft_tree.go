@@ -281,7 +281,7 @@ func (d *Draft) drafted() ([]spec.Level, error) {
 // notFinite returns the error of logits at a position, those of the token after it, that are not finite.
 func (d *Draft) notFinite(position int) error {
 	return fmt.Errorf("llama: %s: the draft's logits after position %d are not finite: its weights overflow; use "+
-		"another draft, or none", d.file, position)
+		"another draft, or none", d.File, position)
 }
 
 // addLevel places the beams of a level and adds its pass to the run.
@@ -323,7 +323,7 @@ func (d *Draft) placeLevel(p *plan, level, base int, rule candidateRule, given [
 			d.slotWords = append(d.slotWords, tree.NotGiven)
 		}
 	}
-	return d.dev.Write(l.slots.Buffer, l.slots.Offset, webgpu.U32Bytes(d.slotWords))
+	return d.Dev.Write(l.slots.Buffer, l.slots.Offset, webgpu.U32Bytes(d.slotWords))
 }
 
 // addForward adds the programs of a level whose beams are chosen.
@@ -448,7 +448,7 @@ func (d *Draft) grow(passes int) ([]spec.Level, error) {
 	for i, c := range beams {
 		g.scores[i] = g.value(level, c)
 	}
-	if err := d.dev.Write(levels[0].scores.Buffer, levels[0].scores.Offset, webgpu.F32Bytes(g.scores)); err != nil {
+	if err := d.Dev.Write(levels[0].scores.Buffer, levels[0].scores.Offset, webgpu.F32Bytes(g.scores)); err != nil {
 		return nil, err
 	}
 	if err := levels[0].pass.Write(p.k); err != nil {
@@ -475,8 +475,8 @@ func (d *Draft) grow(passes int) ([]spec.Level, error) {
 func (d *Draft) expand(beams []int32) ([]spec.Level, error) {
 	g := &d.tree
 	n, level := len(beams), g.last()
-	if n > d.opts.TopK {
-		return nil, fmt.Errorf("llama: %d beams to expand; want at most %d", n, d.opts.TopK)
+	if n > d.Options.TopK {
+		return nil, fmt.Errorf("llama: %d beams to expand; want at most %d", n, d.Options.TopK)
 	}
 	for i, b := range beams {
 		if b < 0 || int(b) >= len(g.levels[level].Candidates) || slices.Contains(beams[:i], b) { // bound: TopK

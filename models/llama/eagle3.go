@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"foretoken/models/arch"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -34,36 +34,24 @@ type headSequence struct {
 
 var _ spec.DraftModel = (*EAGLE3)(nil)
 
-// headDispatches are about those of a pass over one row of a level; TestWorkOfAHead counts them.
-const headDispatches = 16
-
-// Work is as Model.Work.
-func (e *EAGLE3) Work() (dispatches int, bytes int64) {
-	_, bytes = e.Model.Work()
-	return headDispatches, bytes
-}
-
 // LoadEAGLE3 loads a head onto its target's device and makes the target store the features that the head reads;
 // this empties the target's sequence. The head shares the target's embedding unless its file has one. Close it
 // before the target. Options.Context and Options.Vocab default to the target's.
-func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, f *gguf.File, o Options) (*EAGLE3, error) {
-	net, taps, err := newEagleNet(dev, target, f, o)
+func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, f *gguf.File,
+	o graph.Options) (*EAGLE3, error) {
+	if dev != target.Dev {
+		return nil, fmt.Errorf("llama: %s: a head runs on its target's device", f.Name())
+	}
+	m, taps, err := loadHead(ctx, target, f, o)
 	if err != nil {
 		return nil, err
 	}
-	m := net.Model
+	d := newDraft(m)
 	// A head whose weights cannot be loaded leaves the target unchanged.
-	if err := net.load(ctx); err != nil {
-		m.Close()
-		return nil, err
+	if err = target.Tap(taps); err == nil {
+		err = d.record()
 	}
-	if err := target.Tap(taps); err != nil {
-		m.Close()
-		return nil, err
-	}
-	d := newDraft(m, net)
-	net.draft = d
-	if err := d.record(); err != nil {
+	if err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -73,41 +61,20 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, f *gguf.
 	return e, nil
 }
 
-// newEagleNet returns a head without buffers and the layers of the target that it reads.
-func newEagleNet(dev webgpu.Device, target *Target, f *gguf.File, o Options) (*eagleNet, []int, error) {
-	c, err := arch.ReadHead(f)
+// loadHead loads a head's network and returns the layers of the target that it reads.
+func loadHead(ctx context.Context, target *Target, f *gguf.File, o graph.Options) (*Model, []int, error) {
+	if err := completeDraft(&o); err != nil {
+		return nil, nil, err
+	}
+	m, err := newModel(graph.LoadHead(ctx, target.Graph, target.seq, f, o))
 	if err != nil {
 		return nil, nil, err
 	}
-	t, file := target.cfg, f.Name()
-	taps, err := c.Features.TapsOf(file, len(t.Layers))
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case dev != target.dev:
-		return nil, nil, fmt.Errorf("llama: %s: a head runs on its target's device", file)
-	case c.Features.Dim != t.Dim:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", file,
-			c.Features.Dim, target.file, t.Dim)
-	case c.Vocab != t.Vocab:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", file,
-			c.Vocab, target.file, t.Vocab)
+	taps, err := m.Arch.Features.TapsOf(f.Name(), len(target.Arch.Layers))
+	if err != nil {
+		m.Close()
 	}
-	c.Context = target.opts.Context // a head drafts as far as its target goes
-	if o.Context == 0 {
-		o.Context = target.opts.Context
-	}
-	if o.Vocab == 0 {
-		o.Vocab = target.opts.Vocab
-	}
-	o.completeDraft()
-	if err := o.complete(c, file); err != nil {
-		return nil, nil, err
-	}
-	o.TopK = min(o.TopK, len(c.Features.Targets))
-	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: headsOf(c.Layers[0].Mix, o.KV),
-		norms: map[int]webgpu.Program{}}
-	return &eagleNet{Model: m, target: target, source: f}, taps, nil
+	return m, taps, err
 }
 
 // Draft drafts a tree, as Draft.Draft does.
@@ -181,7 +148,7 @@ func (e *headSequence) prefillPairs(ctx context.Context, n int, forward func(con
 func (e *headSequence) feed(ctx context.Context, pending []int32) ([]int32, error) {
 	if have, want := e.target.Len(), e.length+len(pending)-1; have < want {
 		return nil, fmt.Errorf("llama: %s: the target has consumed %d tokens; a head drafts from its features of %d",
-			e.file, have, want)
+			e.File, have, want)
 	}
 	e.addTokens(pending)
 	if len(e.uncached) == 0 { // a sequence of one token
@@ -202,7 +169,7 @@ func (e *headSequence) placeEmpty() error {
 	if t.Len() > 0 {
 		return t.seq.Flush()
 	}
-	return t.dev.Write(t.seq.Table.Buffer, t.seq.Table.Offset, webgpu.U32Bytes([]uint32{t.seq.Padding()}))
+	return t.Dev.Write(t.seq.Table.Buffer, t.seq.Table.Offset, webgpu.U32Bytes([]uint32{t.seq.Padding()}))
 }
 
 // Commit appends accepted tokens, as Draft.Commit does. Their pairs run with the next draft, when the target has

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"foretoken/models/convert"
+	"foretoken/models/graph"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -12,7 +13,7 @@ import (
 
 // TestEAGLE3Refusals loads heads that do not match the target and makes invalid calls.
 func TestEAGLE3Refusals(t *testing.T) {
-	target, head, _ := headed(t, kerneltest.Reference(t), safetensors.F32, false, Options{})
+	target, head, _ := headed(t, kerneltest.Reference(t), safetensors.F32, false, graph.Options{})
 	for name, c := range map[string]struct {
 		change func(map[string]any)
 		want   string
@@ -27,9 +28,9 @@ func TestEAGLE3Refusals(t *testing.T) {
 			j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,1,2]}`
 		}, "a target takes one head"},
 	} {
-		w, err := convert.Head(randomHead(t, target.cfg, safetensors.F32, false, c.change))
+		w, err := convert.Head(randomHead(t, target.Arch, safetensors.F32, false, c.change))
 		if err == nil {
-			_, err = LoadEAGLE3(background, target.dev, target, w, Options{})
+			_, err = LoadEAGLE3(background, target.Dev, target, w, graph.Options{})
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", name, err, c.want)

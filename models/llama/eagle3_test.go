@@ -15,6 +15,7 @@ import (
 	"foretoken/models/arch"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
@@ -113,15 +114,16 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 }
 
 // headed loads a small target and a random head for it.
-func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding bool, o Options) (*Target, *EAGLE3,
-	*gguf.File) {
+func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding bool,
+	o graph.Options) (*Target, *EAGLE3, *gguf.File) {
 	t.Helper()
-	target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"), Options{Context: 96, TopK: 4, MaxRows: 32})
+	target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"),
+		graph.Options{Context: 96, TopK: 4, MaxRows: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(target.Close)
-	file, err := convert.Head(randomHead(t, target.cfg, dtype, embedding, nil))
+	file, err := convert.Head(randomHead(t, target.Arch, dtype, embedding, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +153,9 @@ func device(t *testing.T, dev webgpu.Device, buffer webgpu.Buffer, words int) we
 // features returns the features that a target stores for each committed position, tap by tap.
 func features(t *testing.T, target *Target) [][]float64 {
 	t.Helper()
-	dim, out := target.cfg.Dim, make([][]float64, target.Len())
-	for _, v := range target.taps.views {
-		all := device(t, target.dev, v.Buffer, v.Size/4).F32()
+	dim, out := target.Arch.Dim, make([][]float64, target.Len())
+	for _, v := range target.Features() {
+		all := device(t, target.Dev, v.Buffer, v.Size/4).F32()
 		for p := range out {
 			for _, x := range all[int(target.seq.Slot(p))*dim:][:dim] {
 				out[p] = append(out[p], float64(x))
@@ -382,7 +384,7 @@ func commitRun(t *testing.T, target *Target, run []int32) []spec.NodeOutput {
 		path = append(path, int32(i+1))
 	}
 	// A sibling that is not accepted, so that slots are out of order.
-	tree.Add(0, (run[0]+3)%int32(target.cfg.Vocab), 0)
+	tree.Add(0, (run[0]+3)%int32(target.Arch.Vocab), 0)
 	out, err := verify(target, &tree, spec.Sampling{})
 	if err != nil {
 		t.Fatal(err)
@@ -402,7 +404,7 @@ func TestEAGLE3Reference(t *testing.T) {
 			embedding bool
 		}{{safetensors.F32, false}, {safetensors.F16, true}, {safetensors.BF16, false}} {
 			t.Run(fmt.Sprintf("%s/%v", c.dtype, c.embedding), func(t *testing.T) {
-				target, head, w := headed(t, dev, c.dtype, c.embedding, Options{})
+				target, head, w := headed(t, dev, c.dtype, c.embedding, graph.Options{})
 				ref := newRefHead(t, testModel(t, "tiny-f32"), w)
 				testReference(t, target, head, ref)
 			})
@@ -454,17 +456,17 @@ func testReference(t *testing.T, target *Target, head *EAGLE3, ref *refHead) {
 // it was prefilled, decoded or verified in a tree, and compares the bits of the three.
 func TestEAGLE3Taps(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		target, _, _ := headed(t, dev, safetensors.F32, false, Options{})
+		target, _, _ := headed(t, dev, safetensors.F32, false, graph.Options{})
 		f := testModel(t, "tiny-f32")
 		output := "output.weight"
-		if target.cfg.Tied {
+		if target.Arch.Tied {
 			output = "token_embd.weight"
 		}
 		matrix, norm := hostMatrix(t, f, output), hostMatrix(t, f, "output_norm.weight")
 		outputs := commitAll(t, target, text, len(text))
 		kept := features(t, target)
 		for i, out := range outputs {
-			logits := product(matrix, normed(kept[i][2*target.cfg.Dim:], norm, target.cfg.Eps))
+			logits := product(matrix, normed(kept[i][2*target.Arch.Dim:], norm, target.Arch.Eps))
 			for rank, id := range out.TopIDs {
 				if math.Abs(logits[id]-float64(out.TopLogits[rank])) > 2e-3 {
 					t.Fatalf("token %d: logit %d is %g, from the stored feature %g", i, id, out.TopLogits[rank],
@@ -506,7 +508,7 @@ func commitAll(t *testing.T, target *Target, tokens []int32, step int) []spec.No
 // TestEAGLE3Grows grows trees in several calls and compares the bits with those of one call.
 func TestEAGLE3Grows(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		target, head, _ := headed(t, dev, safetensors.F32, false, Options{})
+		target, head, _ := headed(t, dev, safetensors.F32, false, graph.Options{})
 		begin := func() {
 			target.Reset()
 			head.Reset()
@@ -542,7 +544,7 @@ func TestEAGLE3Grows(t *testing.T) {
 // decoding. After a prompt of one token there is no feature to draft from.
 func TestEAGLE3Exact(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		target, head, _ := headed(t, dev, safetensors.F16, false, Options{})
+		target, head, _ := headed(t, dev, safetensors.F16, false, graph.Options{})
 		tokens := 24
 		if testing.Short() {
 			tokens = 12

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/webgpu"
 )
@@ -24,8 +25,8 @@ func (m *Model) hidden(ctx context.Context, tokens []int32, reset func(), each f
 		return err
 	}
 	reset()
-	dim := m.cfg.Dim
-	states := webgpu.NewMemory(4 * dim * m.prefillRows())
+	dim := m.Arch.Dim
+	states := webgpu.NewMemory(4 * dim * m.PrefillRows())
 	for len(tokens) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -39,7 +40,7 @@ func (m *Model) hidden(ctx context.Context, tokens []int32, reset func(), each f
 		if err != nil {
 			return err
 		}
-		read := webgpu.Region{Buffer: m.work.norm.Buffer, Offset: m.work.norm.Offset, Dst: states[:n*dim].Bytes()}
+		read := webgpu.Region{Buffer: m.Space.Norm.Buffer, Offset: m.Space.Norm.Offset, Dst: states[:n*dim].Bytes()}
 		if err := m.run([]webgpu.Program{pass, norm}, read); err != nil {
 			return err
 		}
@@ -56,15 +57,15 @@ func (m *Model) normProgram(at int) (webgpu.Program, error) {
 	if p, ok := m.norms[at]; ok {
 		return p, nil
 	}
-	r := m.recorder(fmt.Sprintf("output norm %d", kv.Buckets[at]))
-	m.normalise(r, kv.Buckets[at])
-	return buildInto(m, m.norms, at, r)
+	r := m.Recorder(fmt.Sprintf("output norm %d", kv.Buckets[at]))
+	m.Normalise(r, kv.Buckets[at])
+	return graph.BuildInto(m.Graph, m.norms, at, r)
 }
 
 // checkText refuses tokens that the context or the vocabulary does not hold.
 func (m *Model) checkText(tokens []int32) error {
-	if len(tokens) > m.opts.Context {
-		return fmt.Errorf("llama: a text of %d tokens does not fit a context of %d", len(tokens), m.opts.Context)
+	if len(tokens) > m.Options.Context {
+		return fmt.Errorf("llama: a text of %d tokens does not fit a context of %d", len(tokens), m.Options.Context)
 	}
 	return m.checkTokens(tokens)
 }

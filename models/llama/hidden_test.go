@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/webgpu"
 )
 
@@ -17,7 +18,7 @@ func TestHiddenStates(t *testing.T) {
 				continue
 			}
 			f := model.file(t)
-			m, err := LoadTarget(background, dev, f, Options{MaxRows: 8, KV: model.cache, Tuning: untimed(t, f)})
+			m, err := LoadTarget(background, dev, f, graph.Options{MaxRows: 8, KV: model.cache, Tuning: untimed(t, f)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/arch"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/modeltest"
 	"foretoken/models/tune"
 	"foretoken/spec"
@@ -130,7 +130,7 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	if testing.Short() {
 		most = 16
 	}
-	m, err := LoadTarget(context.Background(), dev, f, Options{KV: kv, TopK: 10, MaxRows: rows,
+	m, err := LoadTarget(context.Background(), dev, f, graph.Options{KV: kv, TopK: 10, MaxRows: rows,
 		Tuning: untimed(t, f, features...)})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	}
 	mean = math.Sqrt(squares / float64(compared))
 	allowed, rounds := overall[kv], dev.Info().Backend == "cpu"
-	for _, family := range m.Tuning() {
+	for _, family := range m.Kernels.Choices() {
 		rounds = rounds || strings.Contains(family, "packed")
 	}
 	if rounds {
@@ -231,21 +231,14 @@ func verifyChain(t *testing.T, m *Target, tokens []int32) []spec.NodeOutput {
 // timing, which is slow on devices that compile slowly. It takes packed products if the features allow it.
 func untimed(t *testing.T, f *gguf.File, features ...string) map[string]string {
 	t.Helper()
-	c, err := arch.Read(f, 0)
+	m, _, err := graph.Load(context.Background(), graph.NewLedger(webgpu.DefaultLimits()), f, graph.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(&ledger{limits: webgpu.DefaultLimits()}, c, f, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.loadBuffers(context.Background(), f); err != nil {
-		t.Fatal(err)
-	}
-	info := m.dev.Info()
+	info := m.Dev.Info()
 	info.Features = features
 	tuning := map[string]string{"rows": fmt.Sprint(int(kernels.Serial))}
-	for _, matrix := range m.matrices() {
+	for _, matrix := range m.Matrices() {
 		for _, w := range matrix.Weights {
 			all := matmul.Families(info, w.Format)
 			family := all[0]

@@ -10,11 +10,13 @@ import (
 
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/attention"
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
@@ -27,7 +29,7 @@ func TestPlanIsExact(t *testing.T) {
 		files[name] = testModel(t, name)
 	}
 	for name, f := range files {
-		for _, o := range []Options{{}, {Context: 40, KV: kernels.KVF16, MaxRows: 1},
+		for _, o := range []graph.Options{{}, {Context: 40, KV: kernels.KVF16, MaxRows: 1},
 			{Context: 64, KV: kernels.KVQ8, MaxRows: 48, TopK: 10}, {Context: 33, MaxRows: 300, Vocab: 90}} {
 			want, err := Plan(f, o, dev.Info().Limits)
 			if err != nil {
@@ -44,13 +46,14 @@ func TestPlanIsExact(t *testing.T) {
 			if got := m.Info(); got.GPUBytes != want.Total() || got.Context != want.Context {
 				t.Errorf("%s %+v: loading a target took %d bytes, planned %d", name, o, got.GPUBytes, want.Total())
 			}
-			h := m.heads
-			if kv := int64(2 * 4 * len(m.cfg.Layers) * h.CacheWords(
-				m.opts.Context+max(treeSlots, m.opts.MaxRows)+1)); kv != want.KV || want.Format != o.KV.String() {
+			a := m.Arch.Layers[0].Mix
+			h := kernels.Heads{KV: a.KV, Dim: a.Dim, Format: o.KV}
+			if kv := int64(2 * 4 * len(m.Arch.Layers) * h.CacheWords(
+				m.Options.Context+m.Options.Spare()+1)); kv != want.KV || want.Format != o.KV.String() {
 				t.Errorf("%s %+v: KV %d in %s, want %d", name, o, want.KV, want.Format, kv)
 			}
 			m.Close()
-			if o.MaxRows > onePassRows {
+			if o.MaxRows > graph.OnePassRows {
 				continue
 			}
 			if want, err = PlanDraft(f, o, dev.Info().Limits); err != nil {
@@ -74,11 +77,12 @@ func TestPlanOnAccelerator(t *testing.T) {
 		t.Skip("short: TestPlanIsExact covers the cpu device")
 	}
 	dev, f := accelerator(t), testModel(t, "tiny-q8_0")
-	want, err := Plan(f, Options{Context: 64, MaxRows: 4}, dev.Info().Limits)
+	o := graph.Options{Context: 64, MaxRows: 4}
+	want, err := Plan(f, o, dev.Info().Limits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := loadTarget(t, dev, "tiny-q8_0", Options{Context: 64, MaxRows: 4}).Info().GPUBytes; got != want.Total() {
+	if got := loadTarget(t, dev, "tiny-q8_0", o).Info().GPUBytes; got != want.Total() {
 		t.Errorf("loading took %d bytes, planned %d", got, want.Total())
 	}
 }
@@ -86,12 +90,13 @@ func TestPlanOnAccelerator(t *testing.T) {
 // narrow is a device with small bindings.
 type narrow struct {
 	webgpu.Device
-	most  int
-	sizes map[webgpu.Buffer]int
+	most   int
+	sizes  map[webgpu.Buffer]int
+	labels map[string][]int // the sizes of the buffers of a label
 }
 
 func narrowed(dev webgpu.Device, most int) *narrow {
-	return &narrow{dev, most, map[webgpu.Buffer]int{}}
+	return &narrow{dev, most, map[webgpu.Buffer]int{}, map[string][]int{}}
 }
 
 func (d *narrow) Info() webgpu.Info {
@@ -106,7 +111,7 @@ func (d *narrow) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.B
 	}
 	b, err := d.Device.NewBuffer(label, size, usage)
 	if usage == webgpu.Storage {
-		d.sizes[b] = size
+		d.sizes[b], d.labels[label] = size, append(d.labels[label], size)
 	}
 	return b, err
 }
@@ -126,43 +131,46 @@ func (d *narrow) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 	return d.Device.NewProgram(label, dispatches)
 }
 
-// TestNarrowBindings runs a model whose matrices, embedding and output included, are split into parts, and whose
-// scores are computed for some rows at a time: every logit has the same bits.
+// TestNarrowBindings runs a model whose matrices, embedding and output included, are split into parts, and another
+// whose scores are computed for some rows at a time: every logit has the same bits.
 func TestNarrowBindings(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		if !testing.Short() {
-			narrowBindings(t, dev, "qwen2-q8_0", 200<<10, Options{Context: 96, MaxRows: 16, TopK: 4},
-				func(m *Target) []*matrix {
-					return []*matrix{m.embed, m.output, m.layers[0].gates}
-				})
+			narrowBindings(t, dev, testModel(t, "qwen2-q8_0"), 200<<10,
+				graph.Options{Context: 96, MaxRows: 16, TopK: 4},
+				"token_embd.weight", "output.weight", "blk.0.ffn_gate.weight")
 		}
-		narrowBindings(t, dev, "tiny-f32", 112<<10, Options{Context: 512, MaxRows: 16, TopK: 4},
-			func(m *Target) []*matrix {
-				if rows := m.work.scores.Size / (4 * m.heads.Query * m.widestSpan()); rows >= 16 {
-					t.Errorf("the scores of %d rows are computed at a time", rows)
-				}
-				return []*matrix{m.output}
-			})
+		toy := newToy(func(t *toy) { t.heads, t.kv, t.head, t.most, t.vocab = 16, 1, 32, 1024, 1000 })
+		thin := narrowBindings(t, dev, toy.file(t), 180<<10, graph.Options{MaxRows: 16, TopK: 4}, "token_embd.weight")
+		row := 4 * attention.Scratch(kernels.Heads{Query: 16, KV: 1, Dim: 32}, 1024, 1024)
+		if rows := thin.Dev.(*narrow).labels["parts of attention"][0] / row; rows >= 16 {
+			t.Errorf("the scores of %d rows are computed at a time", rows)
+		}
 	})
 }
 
-func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Options, parted func(*Target) []*matrix) {
+func narrowBindings(t *testing.T, dev webgpu.Device, f *gguf.File, most int, o graph.Options,
+	parted ...string) *Target {
 	t.Helper()
-	o.Tuning = untimed(t, testModel(t, name))
-	wide := loadTarget(t, dev, name, o)
-	thin := loadTarget(t, narrowed(dev, most), name, o)
-	for i, m := range parted(thin) {
-		parts := 0
-		for _, w := range m.weights {
-			parts += len(w.Parts)
+	o.Tuning = untimed(t, f)
+	load := func(dev webgpu.Device) *Target {
+		m, err := LoadTarget(background, dev, f, o)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if parts < 2 {
-			t.Errorf("%s: matrix %d is in %d part", name, i, parts)
+		t.Cleanup(m.Close)
+		return m
+	}
+	narrow := narrowed(dev, most)
+	wide, thin := load(dev), load(narrow)
+	for _, tensor := range parted {
+		if parts := len(narrow.labels[tensor]); parts < 2 {
+			t.Errorf("%s: matrix %s is in %d part", f.Name(), tensor, parts)
 		}
 	}
 	prompt := make([]int32, 70)
 	for i := range prompt {
-		prompt[i] = int32(i * 37 % thin.opts.Vocab)
+		prompt[i] = int32(i * 37 % thin.Options.Vocab)
 	}
 	tree := node(500)
 	for i := range int32(15) {
@@ -177,14 +185,15 @@ func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Op
 	}
 	for row := range tree.Tokens {
 		if a, b := wide.logitsOf(t, row), thin.logitsOf(t, row); !slices.Equal(a, b) {
-			t.Fatalf("%s: row %d has other bits in parts", name, row)
+			t.Fatalf("%s: row %d has other bits in parts", f.Name(), row)
 		}
 	}
+	return thin
 }
 
 // TestTooLongContext plans a context longer than the model was trained for.
 func TestTooLongContext(t *testing.T) {
-	_, err := Plan(testModel(t, "tiny-q8_0"), Options{Context: 4096}, webgpu.DefaultLimits())
+	_, err := Plan(testModel(t, "tiny-q8_0"), graph.Options{Context: 4096}, webgpu.DefaultLimits())
 	if err == nil || !strings.Contains(err.Error(), "trained for 2 to 512") {
 		t.Fatalf("a context of 4096: %v", err)
 	}
@@ -195,7 +204,7 @@ func TestTooLongContext(t *testing.T) {
 func TestTooLargeBuffers(t *testing.T) {
 	inner := kerneltest.Reference(t)
 	f := testModel(t, "qwen2-q8_0")
-	load := func(most int, o Options) error {
+	load := func(most int, o graph.Options) error {
 		dev := narrowed(inner, most)
 		before := inner.Counters().Buffers
 		m, err := LoadTarget(background, dev, f, o)
@@ -207,7 +216,7 @@ func TestTooLargeBuffers(t *testing.T) {
 		return err
 	}
 	const most = 256 << 10
-	err := load(most, Options{Context: 512, MaxRows: 1})
+	err := load(most, graph.Options{Context: 512, MaxRows: 1})
 	found := regexp.MustCompile(`the keys of a layer for 512 positions in f32 would be a buffer of ` +
 		`392\.5 KiB \(401920 bytes\); this device binds 256\.0 KiB \(262144 bytes\)`).FindString(fmt.Sprint(err))
 	advice := regexp.MustCompile(`at most: at most (\d+) positions fit, or (\d+) in q8$`)
@@ -221,23 +230,23 @@ func TestTooLargeBuffers(t *testing.T) {
 			if n > 512 {
 				continue
 			}
-			if err := load(most, Options{Context: n, MaxRows: 1, KV: kv}); (err == nil) != want {
+			if err := load(most, graph.Options{Context: n, MaxRows: 1, KV: kv}); (err == nil) != want {
 				t.Errorf("%d positions in %s: %v", n, kv, err)
 			}
 		}
 	}
 	// The logits of 64 rows of 512 do not fit; those of 48 do.
 	f = testModel(t, "tiny-q8_0")
-	if err := load(128<<10-1, Options{Context: 64, MaxRows: 64}); err == nil || !strings.Contains(err.Error(),
+	if err := load(128<<10-1, graph.Options{Context: 64, MaxRows: 64}); err == nil || !strings.Contains(err.Error(),
 		"logits would be a buffer of 128.0 KiB (131072 bytes); this device takes 128.0 KiB (131071 bytes) at most") ||
 		!strings.Contains(err.Error(), "trees of fewer than 64 nodes") {
 		t.Error(err)
 	}
-	if err := load(128<<10-1, Options{Context: 64, MaxRows: 48}); err != nil {
+	if err := load(128<<10-1, graph.Options{Context: 64, MaxRows: 48}); err != nil {
 		t.Error(err)
 	}
 	// A row of a matrix cannot be split.
-	if err := load(60, Options{Context: 2, MaxRows: 1}); err == nil ||
+	if err := load(60, graph.Options{Context: 2, MaxRows: 1}); err == nil ||
 		!strings.Contains(err.Error(), "a row of tensor token_embd.weight takes 64 bytes") {
 		t.Error(err)
 	}
@@ -252,9 +261,9 @@ func TestSpeculationOnFamilies(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		tokens, samplings := 16, []spec.Sampling{{}, {Temperature: 0.8, Seed: 5}}
 		for _, pair := range [][2]string{{"qwen2-f32", "qwen2-q8_0"}, {"qwen3-q8_0", "qwen3-q4_0"}} {
-			target := loadTarget(t, dev, pair[0], Options{MaxRows: 16, Tuning: untimed(t, testModel(t, pair[0]))})
+			target := loadTarget(t, dev, pair[0], graph.Options{MaxRows: 16, Tuning: untimed(t, testModel(t, pair[0]))})
 			f := testModel(t, pair[1])
-			draft, err := LoadDraft(background, dev, f, Options{Context: 128, TopK: 4, MaxRows: 16,
+			draft, err := LoadDraft(background, dev, f, graph.Options{Context: 128, TopK: 4, MaxRows: 16,
 				Tuning: untimed(t, f)})
 			if err != nil {
 				t.Fatal(err)
@@ -306,21 +315,21 @@ func TestPlanOfAHeadIsExact(t *testing.T) {
 	dev := kerneltest.Reference(t)
 	f := testModel(t, "tiny-f32")
 	for _, own := range []bool{false, true} {
-		of := Options{Context: 96, TopK: 4, MaxRows: 32}
+		of := graph.Options{Context: 96, TopK: 4, MaxRows: 32}
 		target, err := LoadTarget(background, dev, f, of)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := convert.Head(randomHead(t, target.cfg, safetensors.BF16, own, nil))
+		w, err := convert.Head(randomHead(t, target.Arch, safetensors.BF16, own, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, features, err := PlanEAGLE3(f, of, w, Options{KV: kernels.KVQ8}, dev.Info().Limits)
+		want, features, err := PlanEAGLE3(f, of, w, graph.Options{KV: kernels.KVQ8}, dev.Info().Limits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := target.Info().GPUBytes
-		head, err := LoadEAGLE3(background, dev, target, w, Options{KV: kernels.KVQ8})
+		head, err := LoadEAGLE3(background, dev, target, w, graph.Options{KV: kernels.KVQ8})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -19,23 +20,19 @@ type prefillPrograms struct {
 	timer    prefillTimer
 }
 
-// batchRows returns the capacity of the batch pass.
-func (m *Model) batchRows() int { return max(m.opts.MaxRows, maxPrefill) }
-
-// recordPrefill records the programs of Prefill with forward.
-func (m *Model) recordPrefill(b *programBatch, forward func(r *kernels.Recorder, p *kv.Pass, n int)) {
+// recordPrefill records the programs of Prefill.
+func (m *Model) recordPrefill(b *graph.Batch) {
 	f := &m.prefill
-	f.batch = kv.NewPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
-	made, lean := make([]webgpu.Program, kv.Bucket(m.prefillRows())+1), m.opts.Lean
+	made, lean := make([]webgpu.Program, kv.Bucket(m.PrefillRows())+1), m.Options.Lean
 	for i, n := range kv.Buckets[:len(made)] {
 		if lean && !slices.Contains(leanChunks, n) {
 			continue
 		}
-		r := m.recorder(fmt.Sprintf("prefill %d", n))
-		forward(r, &f.batch, n)
-		b.add(r, &made[i])
+		r := m.Recorder(fmt.Sprintf("prefill %d", n))
+		m.Forward(r, &f.batch, n)
+		b.Add(r, &made[i])
 	}
-	b.then = append(b.then, func() { f.programs, f.lean = made, lean })
+	b.Then(func() { f.programs, f.lean = made, lean })
 }
 
 // leanChunks are the chunk sizes that a lean model has programs for. Chunks are not padded: a padding row costs as
@@ -44,7 +41,7 @@ var leanChunks = []int{1, 4, 16}
 
 // chunk returns how many of n tokens the next prefill pass consumes.
 func (m *Model) chunk(n int) int {
-	n = min(n, m.prefillRows())
+	n = min(n, m.PrefillRows())
 	if m.prefill.lean {
 		for !slices.Contains(leanChunks, n) {
 			n--
@@ -53,15 +50,11 @@ func (m *Model) chunk(n int) int {
 	return n
 }
 
-func (m *Model) logitRows(n int) kernels.Logits {
-	return kernels.Logits{View: m.work.logits, Rows: n, Vocab: m.opts.Vocab, Stride: m.work.stride}
-}
-
-// Limits returns the limits that Options set.
+// Limits returns the limits that the options set.
 func (m *Model) Limits() spec.Limits {
-	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK,
-		Spare:     m.spareSlots(),
-		LogitRows: min(m.passRows(), m.opts.MaxRows), Joint: true}
+	o := &m.Options
+	return spec.Limits{Context: o.Context, MaxRows: o.MaxRows, Vocab: o.Vocab, TopK: o.TopK,
+		Spare: o.Spare(), LogitRows: min(m.PassRows(), o.MaxRows), Joint: true}
 }
 
 // Reset empties the sequence.
@@ -77,8 +70,8 @@ func (m *Model) Tokens() []int32 { return m.seq.Tokens() }
 
 func (m *Model) checkTokens(tokens []int32) error {
 	for _, t := range tokens {
-		if t < 0 || int(t) >= m.opts.Vocab {
-			return fmt.Errorf("llama: token %d is outside the vocabulary of %d", t, m.opts.Vocab)
+		if t < 0 || int(t) >= m.Options.Vocab {
+			return fmt.Errorf("llama: token %d is outside the vocabulary of %d", t, m.Options.Vocab)
 		}
 	}
 	return nil
@@ -89,11 +82,12 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32) error {
 	if err := m.checkTokens(tokens); err != nil {
 		return err
 	}
-	if m.Len()+len(tokens) > m.opts.Context {
-		return fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(tokens), m.Len(), m.opts.Context)
+	if m.Len()+len(tokens) > m.Options.Context {
+		return fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(tokens), m.Len(),
+			m.Options.Context)
 	}
 	p := &m.prefill.timer
-	full := m.chunk(m.prefillRows())
+	full := m.chunk(m.PrefillRows())
 	wait := p.begin(m.Len(), full)
 	for done, passes := 0, 1; done < len(tokens); passes++ {
 		if err := ctx.Err(); err != nil {
@@ -102,7 +96,7 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32) error {
 		n := m.chunk(len(tokens) - done)
 		var reads []webgpu.Region
 		if passes == wait {
-			reads = []webgpu.Region{{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)}}
+			reads = []webgpu.Region{{Buffer: m.Space.X.Buffer, Offset: m.Space.X.Offset, Dst: make([]byte, 4)}}
 		}
 		program, err := m.placeChunk(tokens[done : done+n])
 		if err != nil {
@@ -139,7 +133,7 @@ func (m *Model) writeDraw(s spec.Sampling, stream uint32, coupled bool) error {
 		return nil
 	}
 	m.drawWords = words
-	err := m.dev.Write(m.work.draw.Buffer, 0, webgpu.U32Bytes(m.drawWords[:]))
+	err := m.Dev.Write(m.Space.Draw.Buffer, 0, webgpu.U32Bytes(m.drawWords[:]))
 	if err != nil {
 		m.drawWords = [kernels.DrawWords]uint32{}
 	}

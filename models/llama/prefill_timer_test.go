@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/graph"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
 )
@@ -42,7 +43,7 @@ func (d *slowDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) erro
 func slowTarget(t *testing.T, pass func(done int) time.Duration) (*Target, *slowDevice) {
 	dev := &slowDevice{Device: kerneltest.Reference(t), now: time.Unix(1, 0),
 		pass: func(int) time.Duration { return 0 }}
-	target, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), Options{Context: 512})
+	target, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), graph.Options{Context: 512})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestPrefillIsAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, dev := slowTarget(t, c.pass)
-			rows := target.prefillRows()
+			rows := target.PrefillRows()
 			tokens := someTokens(2*maxQueued*rows - 1)
 			if err := target.Prefill(background, tokens); err != nil {
 				t.Fatal(err)
@@ -109,7 +110,7 @@ func TestPrefillIsAwaited(t *testing.T) {
 // TestPrefillAfterAnother checks that a prefill starts with the speed of the previous one, scaled to the length.
 func TestPrefillAfterAnother(t *testing.T) {
 	target, dev := slowTarget(t, func(int) time.Duration { return 50 * time.Millisecond })
-	rows := target.prefillRows()
+	rows := target.PrefillRows()
 	prefill := func(n, waits int, what string) {
 		t.Helper()
 		dev.waits = 0
@@ -150,7 +151,7 @@ func TestPrefillEndsSoon(t *testing.T) {
 		}
 		return 2 * time.Second
 	})
-	err := target.Prefill(ctx, someTokens(12*target.prefillRows()))
+	err := target.Prefill(ctx, someTokens(12*target.PrefillRows()))
 	if !errors.Is(err, context.Canceled) || dev.done != 2 || dev.under != 0 {
 		t.Errorf("%v after %d passes, %d under way", err, dev.done, dev.under)
 	}
@@ -159,7 +160,7 @@ func TestPrefillEndsSoon(t *testing.T) {
 // TestSettle waits for the passes of a prefill that are still in flight, if any.
 func TestSettle(t *testing.T) {
 	target, dev := slowTarget(t, func(int) time.Duration { return 10 * time.Millisecond })
-	rows := target.prefillRows()
+	rows := target.PrefillRows()
 	for _, passes := range []int{1, 3, maxQueued, 1} { // the prefill waits for the first and for none of 2 more, ...
 		if err := target.Prefill(background, someTokens(passes*rows)); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"foretoken/models/convert"
+	"foretoken/models/graph"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -59,16 +60,16 @@ func TestKeptPrefix(t *testing.T) {
 		if dev.Info().Host() { // one KV format per device is enough
 			kv = kernels.KVQ8
 		}
-		target := loadTarget(t, dev, "tiny-q8_0", Options{Context: 160, KV: kv, MaxRows: 32, TopK: 4})
-		draft := loadDraft(t, dev, "noisy-q8_0", Options{Context: 160, KV: kv})
-		if err := draft.SetHead(testHead(draft.cfg.Dim, 1)); err != nil {
+		target := loadTarget(t, dev, "tiny-q8_0", graph.Options{Context: 160, KV: kv, MaxRows: 32, TopK: 4})
+		draft := loadDraft(t, dev, "noisy-q8_0", graph.Options{Context: 160, KV: kv})
+		if err := draft.SetHead(testHead(draft.Arch.Dim, 1)); err != nil {
 			t.Fatal(err)
 		}
-		w, err := convert.Head(randomHead(t, target.cfg, safetensors.F16, false, nil))
+		w, err := convert.Head(randomHead(t, target.Arch, safetensors.F16, false, nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, err := LoadEAGLE3(background, dev, target, w, Options{KV: kv})
+		head, err := LoadEAGLE3(background, dev, target, w, graph.Options{KV: kv})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,7 @@ func converse(t *testing.T, target *Target, draft spec.DraftModel, c method.Conf
 func TestKeepAfterFailure(t *testing.T) {
 	dev := kerneltest.Reference(t)
 	failing := &failingDevice{Device: dev}
-	target, err := LoadTarget(background, failing, testModel(t, "tiny-f32"), Options{Context: 96})
+	target, err := LoadTarget(background, failing, testModel(t, "tiny-f32"), graph.Options{Context: 96})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestKeepAfterFailure(t *testing.T) {
 	if n := target.ReusePrefix(append(slices.Clone(text[:4]), 1)); n != 4 {
 		t.Errorf("%d tokens kept of a sequence that differs after 4", n)
 	}
-	if free := target.seq.Free(); free != target.opts.Context+target.spareSlots()-4 {
+	if free := target.seq.Free(); free != target.Options.Context+target.Options.Spare()-4 {
 		t.Errorf("%d slots are free", free)
 	}
 }
@@ -227,7 +228,7 @@ func (f *failingDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) e
 // TestWithin checks that a pass within a prefix has the outputs of one after that prefix alone and leaves the
 // sequence unchanged.
 func TestWithin(t *testing.T) {
-	target, err := LoadTarget(background, kerneltest.Reference(t), testModel(t, "tiny-f32"), Options{Context: 96})
+	target, err := LoadTarget(background, kerneltest.Reference(t), testModel(t, "tiny-f32"), graph.Options{Context: 96})
 	if err != nil {
 		t.Fatal(err)
 	}

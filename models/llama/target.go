@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"foretoken/models/gguf"
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -71,8 +72,7 @@ func (r *results) of(kind rowResults, n int) webgpu.Memory {
 }
 
 // LoadTarget loads a target model.
-func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Target, error) {
-	o.trees = true
+func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o graph.Options) (*Target, error) {
 	m, err := load(ctx, dev, f, o, Plan)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func newTarget(m *Model) *Target {
 // allocateResults makes the buffers that a target needs in addition to its model's: the results and the filters'
 // scratch.
 func (t *Target) allocateResults() error {
-	rows, r := t.opts.MaxRows, &t.results
-	r.records.words, r.filtered.words = kernels.SampleWords(t.opts.TopK), kernels.FilterWords
+	rows, r := t.Options.MaxRows, &t.results
+	r.records.words, r.filtered.words = kernels.SampleWords(t.Options.TopK), kernels.FilterWords
 	r.verdicts.words = max(sample.RejectWords, treekernel.VerdictWords)
 	r.divergences.words, r.scores.words, r.gathered.words = sample.DivergenceWords, 1, 1
 	kinds, words := []*rowResults{&r.records, &r.filtered, &r.gathered, &r.verdicts, &r.divergences, &r.scores}, 0
@@ -102,7 +102,7 @@ func (t *Target) allocateResults() error {
 		k.view = kernels.View{Offset: 4 * words, Size: 4 * rows * k.words}
 		words += webgpu.AlignWords(rows * k.words)
 	}
-	all, err := t.newBuffer("results", 4*words)
+	all, err := t.Buffer("results", 4*words)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (t *Target) allocateResults() error {
 	for _, k := range kinds {
 		k.view.Buffer = all.Buffer
 	}
-	t.scratch, err = t.newBinding("filter scratch", sample.FilterScratch(t.passRows()))
+	t.scratch, err = t.Binding("filter scratch", sample.FilterScratch(t.PassRows()))
 	return err
 }
 
@@ -119,19 +119,20 @@ func (t *Target) record() error {
 	if err := t.allocateResults(); err != nil {
 		return err
 	}
-	rows, r := t.opts.MaxRows, &t.results
+	rows, r := t.Options.MaxRows, &t.results
 	r.back = webgpu.NewMemory(r.size)
 	t.outputs = make([]spec.NodeOutput, rows)
 	for i := range t.outputs {
-		t.outputs[i] = spec.NodeOutput{TopIDs: make([]int32, t.opts.TopK), TopLogits: make([]float32, t.opts.TopK)}
+		k := t.Options.TopK
+		t.outputs[i] = spec.NodeOutput{TopIDs: make([]int32, k), TopLogits: make([]float32, k)}
 	}
 	t.path = make([]uint32, t.ancestorStride())
-	t.single = t.opts.Lean && !t.dev.Info().Host()
-	defer func() { t.single = false }()
+	t.Single = t.Options.Lean && !t.Dev.Info().Host()
+	defer func() { t.Single = false }()
 	if err := t.makePrefill(); err != nil {
 		return err
 	}
-	if t.opts.Lean {
+	if t.Options.Lean {
 		return t.prepareTrees(1)
 	}
 	return t.prepareTrees(min(defaultRows, rows))
@@ -139,18 +140,18 @@ func (t *Target) record() error {
 
 // makePrefill compiles the programs of Prefill.
 func (t *Target) makePrefill() error {
-	b := &programBatch{}
-	t.recordPrefill(b, t.forward)
-	return t.buildBatch(b)
+	b := &graph.Batch{}
+	t.recordPrefill(b)
+	return t.Build(b)
 }
 
 // Warm compiles the programs that a lean load left out, for trees of up to rows nodes. It skips programs that
 // exist, so a caller can warm larger and larger trees in steps.
 func (t *Target) Warm(rows int) error {
-	if t.opts.Lean {
-		t.opts.Lean = false
+	if t.Options.Lean {
+		t.Options.Lean = false
 		if err := t.makePrefill(); err != nil {
-			t.opts.Lean = true
+			t.Options.Lean = true
 			return err
 		}
 	}
@@ -166,17 +167,17 @@ func (t *Target) makeFilter(key part) error {
 	if p == nil || p.filter != 0 {
 		return nil
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	t.recordFilter(b, key, p)
-	return t.buildBatch(b)
+	return t.Build(b)
 }
 
 // recordFilter records the filters of a part's rows.
-func (t *Target) recordFilter(b *programBatch, key part, p *partPrograms) {
-	r := t.recorder(fmt.Sprintf("filter %d from %d", key.rows, key.from))
-	sample.RecordFilter(r, t.tuning.Lanes, t.partLogits(key), t.work.draw, t.prefill.batch.From(key.from).Drawn,
+func (t *Target) recordFilter(b *graph.Batch, key part, p *partPrograms) {
+	r := t.Recorder(fmt.Sprintf("filter %d from %d", key.rows, key.from))
+	sample.RecordFilter(r, t.Kernels.Lanes, t.partLogits(key), t.Space.Draw, t.prefill.batch.From(key.from).Drawn,
 		t.scratch, t.results.filtered.from(key.from))
-	b.add(r, &p.filter)
+	b.Add(r, &p.filter)
 }
 
 // Reset empties the sequence.
@@ -206,8 +207,8 @@ func (t *Target) Within(n int, f func() error) error {
 // place fills the batch with a tree after the committed tokens.
 func (t *Target) place(tree *spec.Tree) error {
 	n, base := len(tree.Tokens), t.Len()
-	if n == 0 || n > t.opts.MaxRows {
-		return fmt.Errorf("llama: a tree of %d nodes; 1 to %d can be verified", n, t.opts.MaxRows)
+	if n == 0 || n > t.Options.MaxRows {
+		return fmt.Errorf("llama: a tree of %d nodes; 1 to %d can be verified", n, t.Options.MaxRows)
 	}
 	if err := t.checkTokens(tree.Tokens); err != nil {
 		return err
@@ -224,9 +225,9 @@ func (t *Target) place(tree *spec.Tree) error {
 			t.release()
 			return fmt.Errorf("llama: a tree of %d levels below its root; %d can be verified", depth, len(t.path)-1)
 		}
-		if base+depth >= t.opts.Context {
+		if base+depth >= t.Options.Context {
 			t.release()
-			return fmt.Errorf("llama: position %d does not fit a context of %d", base+depth, t.opts.Context)
+			return fmt.Errorf("llama: position %d does not fit a context of %d", base+depth, t.Options.Context)
 		}
 		for j, d := int32(i), depth; j >= 0; j, d = tree.Parents[j], d-1 {
 			t.path[d] = t.slots[j]
@@ -382,7 +383,7 @@ func (t *Target) decode(r *spec.PassRequest, n int) *spec.Pass {
 func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
 	records, filtered := t.results.of(t.results.records, n), t.results.of(t.results.filtered, n)
 	for i := range n {
-		out, got := &t.outputs[i], sample.Decode(records, i, t.opts.TopK)
+		out, got := &t.outputs[i], sample.Decode(records, i, t.Options.TopK)
 		out.Token, out.LogSumExp, out.Entropy = got.Token, got.LogSumExp, got.Entropy
 		out.Threshold = float32(math.Inf(-1))
 		if filters(s) {

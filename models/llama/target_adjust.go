@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -36,8 +37,8 @@ func (t *Target) Adjust(s *spec.Adjustment) error {
 	if !want.Masks && !want.Biases {
 		return nil
 	}
-	if n < 1 || n > t.opts.MaxRows || len(s.Which) > n || len(s.Own) > n {
-		return fmt.Errorf("llama: adjusting the logits of %d nodes; %d can be verified", n, t.opts.MaxRows)
+	if n < 1 || n > t.Options.MaxRows || len(s.Which) > n || len(s.Own) > n {
+		return fmt.Errorf("llama: adjusting the logits of %d nodes; %d can be verified", n, t.Options.MaxRows)
 	}
 	if err := t.prepareTrees(n); err != nil {
 		return err
@@ -64,9 +65,9 @@ func (t *Target) Adjust(s *spec.Adjustment) error {
 
 // writeMasks uploads the masks. Padding rows keep their logits.
 func (t *Target) writeMasks(s *spec.Adjustment, rows int) error {
-	h, words := &t.adjuster, sample.MaskWords(t.opts.Vocab)
-	if len(s.Masks) > t.opts.MaxRows {
-		return fmt.Errorf("llama: %d masks for at most %d nodes", len(s.Masks), t.opts.MaxRows)
+	h, words := &t.adjuster, sample.MaskWords(t.Options.Vocab)
+	if len(s.Masks) > t.Options.MaxRows {
+		return fmt.Errorf("llama: %d masks for at most %d nodes", len(s.Masks), t.Options.MaxRows)
 	}
 	h.words = h.words[:0]
 	for i := range rows {
@@ -80,13 +81,14 @@ func (t *Target) writeMasks(s *spec.Adjustment, rows int) error {
 	}
 	for i, m := range s.Masks {
 		if len(m) != words {
-			return fmt.Errorf("llama: mask %d has %d words; a vocabulary of %d has %d", i, len(m), t.opts.Vocab, words)
+			return fmt.Errorf("llama: mask %d has %d words; a vocabulary of %d has %d", i, len(m), t.Options.Vocab,
+				words)
 		}
-		if err := t.dev.Write(h.masks.Buffer, h.masks.Offset+4*words*i, webgpu.U32Bytes(m)); err != nil {
+		if err := t.Dev.Write(h.masks.Buffer, h.masks.Offset+4*words*i, webgpu.U32Bytes(m)); err != nil {
 			return err
 		}
 	}
-	return t.dev.Write(h.which.Buffer, h.which.Offset, webgpu.U32Bytes(h.words))
+	return t.Dev.Write(h.which.Buffer, h.which.Offset, webgpu.U32Bytes(h.words))
 }
 
 func (t *Target) writeBiases(s *spec.Adjustment, rows int) error {
@@ -98,7 +100,7 @@ func (t *Target) writeBiases(s *spec.Adjustment, rows int) error {
 	for _, b := range s.Common {
 		h.words = append(h.words, uint32(b.Token), math.Float32bits(b.Add))
 	}
-	if err := t.dev.Write(h.common.Buffer, h.common.Offset, webgpu.U32Bytes(h.words)); err != nil {
+	if err := t.Dev.Write(h.common.Buffer, h.common.Offset, webgpu.U32Bytes(h.words)); err != nil {
 		return err
 	}
 	h.listWords = h.listWords[:0]
@@ -117,7 +119,7 @@ func (t *Target) writeBiases(s *spec.Adjustment, rows int) error {
 			h.listWords = append(h.listWords, math.MaxUint32, 0)
 		}
 	}
-	return t.dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
+	return t.Dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
 }
 
 // prepareAdjustments compiles the programs of Adjust, and those of the trees, for trees of up to rows nodes; where
@@ -141,11 +143,11 @@ func (t *Target) prepareAdjustments(rows int, want spec.AdjustmentKinds) error {
 
 // makeAdjustments makes the buffers and compiles the programs that adjust the logits of parts.
 func (t *Target) makeAdjustments(parts []part, want spec.AdjustmentKinds) error {
-	h, rows := &t.adjuster, t.opts.MaxRows
+	h, rows := &t.adjuster, t.Options.MaxRows
 	if h.programs == nil {
 		h.programs = map[part]*adjustPrograms{}
 		// A row's own list holds the tokens of its path
-		h.own, h.shared = t.ancestorStride(), min(t.opts.Vocab, t.opts.Context+maxCommonBiases)
+		h.own, h.shared = t.ancestorStride(), min(t.Options.Vocab, t.Options.Context+maxCommonBiases)
 	}
 	if want.Own > h.own { // longer lists: the shorter ones stay allocated until Close
 		h.own, h.lists = want.Own, kernels.View{}
@@ -156,12 +158,12 @@ func (t *Target) makeAdjustments(parts []part, want spec.AdjustmentKinds) error 
 	var err error
 	view := func(v *kernels.View, label string, words int) {
 		if err == nil && v.Buffer == 0 {
-			*v, err = t.newBinding(label, 4*words)
+			*v, err = t.Binding(label, 4*words)
 		}
 	}
 	if want.Masks {
 		view(&h.which, "masks of rows", webgpu.AlignWords(rows))
-		view(&h.masks, "masks", rows*sample.MaskWords(t.opts.Vocab))
+		view(&h.masks, "masks", rows*sample.MaskWords(t.Options.Vocab))
 	}
 	if want.Biases {
 		view(&h.common, "biases", sample.AdjustWords(h.shared))
@@ -170,7 +172,7 @@ func (t *Target) makeAdjustments(parts []part, want spec.AdjustmentKinds) error 
 	if err != nil {
 		return err
 	}
-	b := &programBatch{}
+	b := &graph.Batch{}
 	for _, key := range parts {
 		p, from := h.programs[key], key.from
 		if p == nil {
@@ -178,17 +180,17 @@ func (t *Target) makeAdjustments(parts []part, want spec.AdjustmentKinds) error 
 			h.programs[key] = p
 		}
 		if want.Masks && p.mask == 0 {
-			r := t.recorder(fmt.Sprintf("mask %d from %d", key.rows, from))
+			r := t.Recorder(fmt.Sprintf("mask %d from %d", key.rows, from))
 			sample.RecordMask(r, t.partLogits(key), h.which.From(from), h.masks, rows)
-			b.add(r, &p.mask)
+			b.Add(r, &p.mask)
 		}
 		if want.Biases && p.adjust == 0 {
-			r := t.recorder(fmt.Sprintf("adjust %d from %d", key.rows, from))
+			r := t.Recorder(fmt.Sprintf("adjust %d from %d", key.rows, from))
 			sample.RecordAdjust(r, t.partLogits(key), h.common, h.shared, h.lists.From(2*h.own*from), h.own)
-			b.add(r, &p.adjust)
+			b.Add(r, &p.adjust)
 		}
 	}
-	return t.buildBatch(b)
+	return t.Build(b)
 }
 
 // pass adds a part's blocks and the adjustments of its logits.

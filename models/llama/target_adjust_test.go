@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
@@ -61,7 +62,7 @@ func shaped(z []float32, s *spec.Adjustment, node int) []float32 {
 // the host and with plain decoding of the path to the node.
 func TestShape(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 192, passRows: 64})
+		m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 192, PassRows: 64})
 		rng := rand.New(rand.NewPCG(8, 8))
 		restart(t, m, text[:len(text)-1])
 		sizes := []int{1, 12, 70}
@@ -69,8 +70,8 @@ func TestShape(t *testing.T) {
 			sizes = sizes[1:2]
 		}
 		for _, n := range sizes {
-			tree := randomTree(rng, text[len(text)-1], n, 6, m.opts.Vocab)
-			adjustment := randomAdjustment(rng, n, m.opts.Vocab, 5)
+			tree := randomTree(rng, text[len(text)-1], n, 6, m.Options.Vocab)
+			adjustment := randomAdjustment(rng, n, m.Options.Vocab, 5)
 			for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 3},
 				{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 4}} {
 				verify := func(tree *spec.Tree, with *spec.Adjustment) []spec.NodeOutput {
@@ -174,14 +175,14 @@ func TestShape(t *testing.T) {
 }
 
 func TestShapeRefuses(t *testing.T) {
-	m := loadTarget(t, accelerator(t), "tiny-q8_0", Options{MaxRows: 8})
-	words := make([]uint32, (m.opts.Vocab+31)/32)
+	m := loadTarget(t, accelerator(t), "tiny-q8_0", graph.Options{MaxRows: 8})
+	words := make([]uint32, (m.Options.Vocab+31)/32)
 	for what, s := range map[string]*spec.Adjustment{
 		"too many nodes":  {Nodes: 9, Masks: [][]uint32{words}, Which: make([]int32, 9)},
 		"a short mask":    {Nodes: 1, Masks: [][]uint32{words[1:]}, Which: []int32{0}},
 		"no such mask":    {Nodes: 1, Masks: [][]uint32{words}, Which: []int32{1}},
 		"too many masks":  {Nodes: 1, Masks: make([][]uint32, 9), Which: []int32{0}},
-		"too many biases": {Nodes: 1, Common: make([]spec.Bias, m.opts.Vocab+m.opts.Context+maxCommonBiases)},
+		"too many biases": {Nodes: 1, Common: make([]spec.Bias, m.Options.Vocab+m.Options.Context+maxCommonBiases)},
 		"more than nodes": {Nodes: 1, Own: make([][]spec.Bias, 2)},
 		"too many of one": {Nodes: 1, Own: [][]spec.Bias{make([]spec.Bias, 500)}},
 	} {
@@ -193,7 +194,7 @@ func TestShapeRefuses(t *testing.T) {
 	if _, err := verify(m, node(1), spec.Sampling{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range [][2]int32{{1, 0}, {-1, 0}, {0, -1}, {0, int32(m.opts.Vocab)}} {
+	for _, c := range [][2]int32{{1, 0}, {-1, 0}, {0, -1}, {0, int32(m.Options.Vocab)}} {
 		if err := m.Logits(c[:1], c[1:], make([]float32, 1)); err == nil {
 			t.Errorf("the logit of node %d and token %d was returned", c[0], c[1])
 		}

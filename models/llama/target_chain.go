@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -21,9 +22,9 @@ func (d *Draft) draft() *Draft { return d }
 func (t *Target) draftOf(draft any) (*Draft, error) {
 	if h, ok := draft.(deviceDraft); ok {
 		switch d := h.draft(); {
-		case d != nil && d.dev != t.dev:
+		case d != nil && d.Dev != t.Dev:
 			return nil, errors.New("llama: comparing distributions needs the draft on the target's device")
-		case d != nil && d.opts.Vocab == t.opts.Vocab:
+		case d != nil && d.Options.Vocab == t.Options.Vocab:
 			return d, nil
 		}
 	}
@@ -55,8 +56,8 @@ func (t *Target) checkChain(r *spec.PassRequest) (*Draft, error) {
 	if k < 1 || k > len(d.sampled) {
 		return nil, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
 	}
-	if k >= t.passRows() {
-		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
+	if k >= t.PassRows() {
+		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.PassRows()-1)
 	}
 	for i, token := range r.Tree.Tokens[1:] {
 		if token != d.sampled[i].Token || r.Tree.Parents[i+1] != int32(i) {
@@ -73,20 +74,20 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 	if p, ok := t.chains[key]; ok {
 		return p, nil
 	}
-	d, w, records := key.draft, &t.work, t.results.filtered.view
+	d, w, records := key.draft, &t.Space, t.results.filtered.view
 	var r *kernels.Recorder
 	if key.divergence {
-		r = t.recorder(fmt.Sprintf("compare %d", key.k))
-		sample.RecordDivergence(r, t.tuning.Lanes, sample.Comparison{Target: t.logitRows(key.k),
-			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
-			Draw: w.draw, Out: t.results.divergences.view})
+		r = t.Recorder(fmt.Sprintf("compare %d", key.k))
+		sample.RecordDivergence(r, t.Kernels.Lanes, sample.Comparison{Target: t.LogitRows(key.k),
+			Draft: d.LogitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
+			Draw: w.Draw, Out: t.results.divergences.view})
 	} else {
-		r = t.recorder(fmt.Sprintf("reject %d", key.k))
-		sample.RecordReject(r, t.tuning.Lanes, sample.Rejection{Target: t.logitRows(key.k + 1),
-			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
-			Draw: w.draw, Positions: t.prefill.batch.Drawn, Out: t.results.verdicts.view})
+		r = t.Recorder(fmt.Sprintf("reject %d", key.k))
+		sample.RecordReject(r, t.Kernels.Lanes, sample.Rejection{Target: t.LogitRows(key.k + 1),
+			Draft: d.LogitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
+			Draw: w.Draw, Positions: t.prefill.batch.Drawn, Out: t.results.verdicts.view})
 	}
-	return buildInto(t.Model, t.chains, key, r)
+	return graph.BuildInto(t.Graph, t.chains, key, r)
 }
 
 // finite reports whether the logits of a node were finite, by the readback of its filter's record.

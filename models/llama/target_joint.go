@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -65,16 +66,16 @@ func (t *Target) prepareChains(d *Draft, most int, divergence bool) error {
 	}
 	if j.copyTokens == nil {
 		var err error
-		if j.place, err = t.newBuffer("place of drawn tokens", 4*sample.KeepWords); err != nil {
+		if j.place, err = t.Buffer("place of drawn tokens", 4*sample.KeepWords); err != nil {
 			return err
 		}
 		j.copyTokens = map[*Draft]webgpu.Program{}
 	}
-	r := t.recorder("drawn tokens")
+	r := t.Recorder("drawn tokens")
 	sample.RecordKeep(r, kernels.Logits{View: d.drawnRecords, Rows: d.maxChain(), Vocab: 1, Stride: recordWords},
 		j.place,
 		kernels.Logits{View: t.prefill.batch.Tokens, Rows: t.prefill.batch.Capacity(), Vocab: 1, Stride: 1})
-	_, err := buildInto(t.Model, j.copyTokens, d, r)
+	_, err := graph.BuildInto(t.Graph, j.copyTokens, d, r)
 	return err
 }
 
@@ -108,23 +109,23 @@ func (t *Target) prepareGather(d *Draft, k int) error {
 		return err
 	}
 	if j.gathers == nil {
-		if j.head, err = t.newBuffer("tree to gather", 4*(treekernel.GatherHeadWords+2*t.opts.MaxRows)); err != nil {
+		if j.head, err = t.Buffer("tree to gather", 4*(treekernel.GatherHeadWords+2*t.Options.MaxRows)); err != nil {
 			return err
 		}
 		j.gathers = map[gatherKey]webgpu.Program{}
-		j.words = make([]uint32, 0, treekernel.GatherHeadWords+2*t.opts.MaxRows)
+		j.words = make([]uint32, 0, treekernel.GatherHeadWords+2*t.Options.MaxRows)
 	}
 	b, result := &t.prefill.batch, p.buffers.result
 	first, level := result[0].words, 0
 	if len(result) > 1 {
 		level = result[1].words
 	}
-	r := t.recorder(fmt.Sprintf("gather by %d", k))
+	r := t.Recorder(fmt.Sprintf("gather by %d", k))
 	drafted := kernels.View{Buffer: result[0].buffer, Size: 4 * (first + (len(result)-1)*level)}
 	treekernel.RecordGather(r, treekernel.Gathering{K: k, Drafted: drafted, First: first, Level: level,
 		Picks: picks(k), Head: j.head, Tokens: b.Tokens, Drawn: b.Drawn, Rows: b.Rows, Ancestors: b.Ancestors,
 		Stride: b.Stride, Chosen: t.results.gathered.view})
-	_, err = buildInto(t.Model, j.gathers, key, r)
+	_, err = graph.BuildInto(t.Graph, j.gathers, key, r)
 	return err
 }
 
@@ -161,7 +162,7 @@ func (t *Target) treeReady(d *Draft, r *spec.PassRequest) bool {
 	levels, n := of.Depth+1, requestNodes(of)
 	if of.Depth < 0 || of.Classifier != nil || t.joint.gathers[gatherKey{d, of.K}] == 0 ||
 		levels > treekernel.GatherLevels || levels >= t.prefill.batch.Stride || !d.treeReady(of) ||
-		treekernel.Gathered(levels, of.K) > treekernel.MostGathered || n > min(t.passRows(), t.prepared) {
+		treekernel.Gathered(levels, of.K) > treekernel.MostGathered || n > min(t.PassRows(), t.prepared) {
 		return false
 	}
 	return r.Kind == spec.PassOutputs ||
@@ -232,8 +233,8 @@ func (t *Target) gathered(tree *spec.Tree, levels []spec.Level, k, n int) bool {
 // writeGatherHead uploads the parameters for gathering a tree of up to n nodes after the committed tokens.
 func (t *Target) writeGatherHead(n int, r *spec.DraftRequest) error {
 	base, levels := t.Len(), r.Depth+1
-	if base+levels >= t.opts.Context {
-		return fmt.Errorf("llama: position %d does not fit a context of %d", base+levels, t.opts.Context)
+	if base+levels >= t.Options.Context {
+		return fmt.Errorf("llama: position %d does not fit a context of %d", base+levels, t.Options.Context)
 	}
 	t.release()
 	var err error
@@ -254,7 +255,7 @@ func (t *Target) writeGatherHead(n int, r *spec.DraftRequest) error {
 			j.words = append(j.words, uint32(c))
 		}
 	}
-	return t.dev.Write(j.head.Buffer, j.head.Offset, webgpu.U32Bytes(j.words))
+	return t.Dev.Write(j.head.Buffer, j.head.Offset, webgpu.U32Bytes(j.words))
 }
 
 // sameTree reports whether the device gathered the tree that the host built from the same levels by k.
@@ -297,7 +298,7 @@ func (t *Target) sameTree(tree *spec.Tree, levels []spec.Level, k, n int) bool {
 func (t *Target) chainReady(d *Draft, r *spec.PassRequest) bool {
 	n := r.Chain.Count
 	return t.joint.copyTokens[d] != 0 && t.chains[chainKey{d, n, r.Kind == spec.PassDivergence}] != 0 &&
-		len(d.chain.steps) >= n-1 && n < min(t.passRows(), t.prepared)
+		len(d.chain.steps) >= n-1 && n < min(t.PassRows(), t.prepared)
 }
 
 // draftVerifyChain samples a chain, copies its tokens to the target's pass and verifies it.
@@ -314,7 +315,7 @@ func (t *Target) draftVerifyChain(ctx context.Context, d *Draft, r *spec.PassReq
 		return nil, err
 	}
 	j.placeWords = [sample.KeepWords]uint32{1, uint32(count)}
-	if err := t.dev.Write(j.place.Buffer, j.place.Offset, webgpu.U32Bytes(j.placeWords[:])); err != nil {
+	if err := t.Dev.Write(j.place.Buffer, j.place.Offset, webgpu.U32Bytes(j.placeWords[:])); err != nil {
 		return nil, err
 	}
 	t.programs = append(append(t.programs[:0], d.programs...), j.copyTokens[d])

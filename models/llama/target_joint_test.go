@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -61,8 +62,8 @@ func rounds(t *testing.T, target spec.Target, draft spec.DraftModel, c method.Co
 // bits. A joint round takes one submit and one readback and compiles nothing.
 func TestJointRounds(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		target := loadTarget(t, dev, "tiny-q8_0", Options{Context: 96})
-		model := loadDraft(t, dev, "noisy-q8_0", Options{Context: 96})
+		target := loadTarget(t, dev, "tiny-q8_0", graph.Options{Context: 96})
+		model := loadDraft(t, dev, "noisy-q8_0", graph.Options{Context: 96})
 		type pair struct {
 			target *Target
 			draft  spec.DraftModel
@@ -80,7 +81,7 @@ func TestJointRounds(t *testing.T) {
 				Verifier: method.VerifierWithoutReplacement}},
 		}
 		if !testing.Short() {
-			small, head, _ := headed(t, dev, safetensors.F16, false, Options{})
+			small, head, _ := headed(t, dev, safetensors.F16, false, graph.Options{})
 			pairs = append(pairs, pair{target, model, method.Config{Drafter: method.DrafterEAGLE2, Depth: 1, TopK: 3,
 				Nodes: 30, Verifier: method.VerifierMARS}},
 				pair{small, head, method.Config{Drafter: method.DrafterEAGLE2, Source: method.SourceEAGLE3, Depth: 2,
@@ -145,8 +146,8 @@ func (m *misread) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 func otherTree(t *testing.T, dev webgpu.Device) {
 	t.Helper()
 	other := &misread{dev, func(webgpu.Region) {}}
-	target := loadTarget(t, other, "tiny-q8_0", Options{Context: 96})
-	draft := loadDraft(t, other, "noisy-q8_0", Options{Context: 96})
+	target := loadTarget(t, other, "tiny-q8_0", graph.Options{Context: 96})
+	draft := loadDraft(t, other, "noisy-q8_0", graph.Options{Context: 96})
 	p := growth(2, 4, false)
 	p.Budget, p.Joint, p.Model = spec.Budget{Levels: 3, Width: 4, Nodes: 10}, true, draft
 	for _, err := range []error{target.Prepare(p), draft.Prepare(p), target.Prefill(background, text[:len(text)-1]),
@@ -238,8 +239,8 @@ func (o *outside) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 // device.
 func TestRoundsAllocateNothing(t *testing.T) {
 	dev := &outside{Device: accelerator(t)}
-	target := loadTarget(t, dev, "tiny-q8_0", Options{Context: 128})
-	draft := loadDraft(t, dev, "noisy-q8_0", Options{Context: 128})
+	target := loadTarget(t, dev, "tiny-q8_0", graph.Options{Context: 128})
+	draft := loadDraft(t, dev, "noisy-q8_0", graph.Options{Context: 128})
 	shape := [][]int{{2}, {2, 1}}
 	for name, c := range map[string]method.Config{
 		"plain":     {Drafter: method.DrafterNone},

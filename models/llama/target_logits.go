@@ -2,7 +2,6 @@ package llama
 
 import (
 	"fmt"
-	"time"
 
 	"foretoken/webgpu"
 )
@@ -17,16 +16,14 @@ func (t *Target) Logits(nodes, tokens []int32, dst []float32) error {
 	}
 	t.regions = t.regions[:0]
 	for i, n := range nodes {
-		if n < 0 || int(n) >= min(len(t.nodes), t.passRows()) || tokens[i] < 0 || int(tokens[i]) >= t.opts.Vocab {
+		if n < 0 || int(n) >= min(len(t.nodes), t.PassRows()) || tokens[i] < 0 || int(tokens[i]) >= t.Options.Vocab {
 			return fmt.Errorf("llama: the logit of token %d after node %d of a tree of %d", tokens[i], n, len(t.nodes))
 		}
-		at := t.work.logits.Offset + 4*(int(n)*t.work.stride+int(tokens[i]))
-		t.regions = append(t.regions, webgpu.Region{Buffer: t.work.logits.Buffer, Offset: at,
+		at := t.Space.Logits.Offset + 4*(int(n)*t.Space.Stride+int(tokens[i]))
+		t.regions = append(t.regions, webgpu.Region{Buffer: t.Space.Logits.Buffer, Offset: at,
 			Dst: t.logitBack[i : i+1].Bytes()})
 	}
-	begin := time.Now()
-	err := t.dev.Run(nil, t.regions...)
-	if t.waited += time.Since(begin); err != nil {
+	if err := t.Graph.Run(nil, t.regions...); err != nil {
 		return err
 	}
 	copy(dst, t.logitBack.F32())

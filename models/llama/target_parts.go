@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -23,7 +24,7 @@ type partPrograms struct {
 // partRows pads the n rows of a tree from row from on to the size of a part. The first part is padded to a bucket,
 // a later one to a quarter of passRows, so that large trees need few programs.
 func (t *Target) partRows(from, n int) int {
-	most := t.passRows()
+	most := t.PassRows()
 	if n >= most {
 		return most
 	}
@@ -36,13 +37,13 @@ func (t *Target) partRows(from, n int) int {
 
 // lastPart returns the last part of a tree of n nodes.
 func (t *Target) lastPart(n int) part {
-	from := (n - 1) / t.passRows() * t.passRows()
+	from := (n - 1) / t.PassRows() * t.PassRows()
 	return part{from, t.partRows(from, n-from)}
 }
 
 // eachPart calls do with the parts of a tree of n nodes, in order.
 func (t *Target) eachPart(n int, do func(part, *partPrograms)) {
-	for from := 0; from < n; from += t.passRows() {
+	for from := 0; from < n; from += t.PassRows() {
 		p := part{from, t.partRows(from, n-from)}
 		do(p, t.parts[p])
 	}
@@ -55,39 +56,39 @@ func (t *Target) paddedRows(n int) int {
 }
 
 // partLogits returns the logits of a part, valid until the next part runs.
-func (t *Target) partLogits(p part) kernels.Logits { return t.logitRows(p.rows) }
+func (t *Target) partLogits(p part) kernels.Logits { return t.LogitRows(p.rows) }
 
 // defaultRows is the largest tree that LoadTarget prepares for.
 const defaultRows = 16
 
 // prepareTrees compiles the programs for trees of up to rows nodes, so that no round waits for them.
 func (t *Target) prepareTrees(rows int) error {
-	if rows > t.opts.MaxRows {
-		return fmt.Errorf("llama: a tree of %d nodes; at most %d can be verified", rows, t.opts.MaxRows)
+	if rows > t.Options.MaxRows {
+		return fmt.Errorf("llama: a tree of %d nodes; at most %d can be verified", rows, t.Options.MaxRows)
 	}
 	if rows <= t.prepared {
 		return nil
 	}
-	b, made := &programBatch{}, map[part]*partPrograms{}
+	b, made := &graph.Batch{}, map[part]*partPrograms{}
 	for n := 1; n <= rows; n++ {
 		key := t.lastPart(n)
 		if t.parts[key] != nil || made[key] != nil {
 			continue
 		}
-		p, w, from := &partPrograms{}, &t.work, key.from
+		p, w, from := &partPrograms{}, &t.Space, key.from
 		made[key] = p
 		t.recordVerify(b, key, p)
-		r := t.recorder(fmt.Sprintf("sample %d from %d", key.rows, from))
-		sample.Record(r, t.tuning.Lanes, t.partLogits(key), t.opts.TopK, sample.RawLogits, w.draw,
-			t.prefill.batch.From(from).Drawn, w.scratch, t.results.records.from(from))
-		b.add(r, &p.sample)
-		if !t.single {
+		r := t.Recorder(fmt.Sprintf("sample %d from %d", key.rows, from))
+		sample.Record(r, t.Kernels.Lanes, t.partLogits(key), t.Options.TopK, sample.RawLogits, w.Draw,
+			t.prefill.batch.From(from).Drawn, w.Scratch, t.results.records.from(from))
+		b.Add(r, &p.sample)
+		if !t.Single {
 			t.recordFilter(b, key, p)
 		}
 	}
 	if len(made) > 0 {
-		t.preparing(fmt.Sprintf("compiling for trees of %d nodes", rows))
-		if err := t.buildBatch(b); err != nil {
+		t.Preparing(fmt.Sprintf("compiling for trees of %d nodes", rows))
+		if err := t.Build(b); err != nil {
 			return err
 		}
 		maps.Copy(t.parts, made)
@@ -97,9 +98,9 @@ func (t *Target) prepareTrees(rows int) error {
 }
 
 // recordVerify records the blocks and the logits of a part.
-func (t *Target) recordVerify(b *programBatch, key part, p *partPrograms) {
-	r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
-	t.forward(r, t.prefill.batch.From(key.from), key.rows)
-	t.head(r, 0, key.rows, t.work.logits, 0)
-	b.add(r, &p.verify)
+func (t *Target) recordVerify(b *graph.Batch, key part, p *partPrograms) {
+	r := t.Recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
+	t.Forward(r, t.prefill.batch.From(key.from), key.rows)
+	t.Head(r, 0, key.rows, 0)
+	b.Add(r, &p.verify)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -35,16 +36,16 @@ func (t *Target) prepareVerifiers(d *Draft, least, most int) error {
 	}
 	if s.verifiers == nil {
 		var err error
-		if s.nodes, err = t.newBuffer("nodes of a sampled tree", 4*t.opts.MaxRows*treekernel.PlanWords); err != nil {
+		if s.nodes, err = t.Buffer("nodes of a sampled tree", 4*t.Options.MaxRows*treekernel.PlanWords); err != nil {
 			return err
 		}
-		if s.children, err = t.newBuffer("children of a sampled tree", 4*2*t.opts.MaxRows); err != nil {
+		if s.children, err = t.Buffer("children of a sampled tree", 4*2*t.Options.MaxRows); err != nil {
 			return err
 		}
-		s.siblings, s.ids = make([][]int32, t.opts.MaxRows), make([][]int32, t.opts.MaxRows)
+		s.siblings, s.ids = make([][]int32, t.Options.MaxRows), make([][]int32, t.Options.MaxRows)
 		s.verifiers = map[verifierKey]webgpu.Program{}
 	}
-	b, last := &programBatch{}, part{}
+	b, last := &graph.Batch{}, part{}
 	for n := least; n <= most; n++ {
 		p := t.lastPart(n) // the same for neighbouring n
 		key := verifierKey{d, p}
@@ -52,14 +53,14 @@ func (t *Target) prepareVerifiers(d *Draft, least, most int) error {
 			continue
 		}
 		last = p
-		r := t.recorder(fmt.Sprintf("verify sampled %d from %d", p.rows, p.from))
-		treekernel.RecordVerify(r, t.tuning.Lanes, treekernel.Verification{Target: t.partLogits(p),
+		r := t.Recorder(fmt.Sprintf("verify sampled %d from %d", p.rows, p.from))
+		treekernel.RecordVerify(r, t.Kernels.Lanes, treekernel.Verification{Target: t.partLogits(p),
 			Draft: d.distributionLogits(), TargetRecord: t.results.filtered.from(p.from),
-			Draw: t.work.draw, Nodes: s.nodes.From(p.from * treekernel.PlanWords), Children: s.children,
+			Draw: t.Space.Draw, Nodes: s.nodes.From(p.from * treekernel.PlanWords), Children: s.children,
 			Out: t.results.verdicts.from(p.from)})
-		addTo(b, s.verifiers, key, r)
+		graph.AddTo(b, s.verifiers, key, r)
 	}
-	return t.buildBatch(b)
+	return t.Build(b)
 }
 
 // verifiersReady reports whether the programs that verify trees of least to most nodes are compiled.
@@ -89,22 +90,22 @@ func (t *Target) planSampled(tree *spec.Tree, rows []int32, d *Draft) error {
 			return fmt.Errorf("llama: the children of node %d were drawn from row %d; the draft stored %d", i,
 				rows[i], d.distributionsUsed())
 		}
-		if len(children) > d.opts.TopK {
+		if len(children) > d.Options.TopK {
 			return fmt.Errorf("llama: node %d has %d children; the draft draws at most %d", i, len(children),
-				d.opts.TopK)
+				d.Options.TopK)
 		}
 		s.plan.Add(uint32(t.Len())+uint32(tree.Depths[i])+1, uint32(max(rows[i], 0)), children)
 	}
 	for range t.paddedRows(n) - n {
 		s.plan.Add(0, 0, nil)
 	}
-	if err := t.dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes)); err != nil {
+	if err := t.Dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes)); err != nil {
 		return err
 	}
 	if len(s.plan.Children) == 0 {
 		return nil
 	}
-	return t.dev.Write(s.children.Buffer, s.children.Offset, webgpu.U32Bytes(s.plan.Children))
+	return t.Dev.Write(s.children.Buffer, s.children.Offset, webgpu.U32Bytes(s.plan.Children))
 }
 
 // checkSampled returns the draft that drew a request's tree without replacement.
@@ -140,21 +141,21 @@ func (t *Target) treeVerdicts(n int) []spec.TreeVerdict {
 
 // prepareSiblings compiles the programs that write the children of trees of up to rows nodes drafted in the same run.
 func (t *Target) prepareSiblings(rows int) error {
-	s, b, last := &t.sampled, &programBatch{}, part{}
+	s, b, last := &t.sampled, &graph.Batch{}, part{}
 	if s.siblingFills == nil {
 		s.siblingFills = map[part]webgpu.Program{}
 	}
-	for n := 1; n <= min(rows, t.passRows()); n++ {
+	for n := 1; n <= min(rows, t.PassRows()); n++ {
 		p := t.lastPart(n)
 		if p == last || s.siblingFills[p] != 0 {
 			continue
 		}
 		last = p
-		r := t.recorder(fmt.Sprintf("siblings %d", p.rows))
+		r := t.Recorder(fmt.Sprintf("siblings %d", p.rows))
 		treekernel.RecordSiblings(r, p.rows, s.nodes, t.prefill.batch.Tokens, s.children)
-		addTo(b, s.siblingFills, p, r)
+		graph.AddTo(b, s.siblingFills, p, r)
 	}
-	return t.buildBatch(b)
+	return t.Build(b)
 }
 
 // awaitSampled uploads the plan of a tree of n nodes that is drawn in the same run.
@@ -176,5 +177,5 @@ func (t *Target) awaitSampled(r *spec.DraftRequest, n int) error {
 	for range t.paddedRows(n) - n {
 		s.plan.Await(0, 0, 0)
 	}
-	return t.dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes))
+	return t.Dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes))
 }

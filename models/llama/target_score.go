@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"foretoken/models/graph"
 	"foretoken/models/kv"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/sample"
@@ -22,14 +23,14 @@ func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n := min(t.prefillRows(), t.passRows(), len(tokens)-at)
+		n := min(t.PrefillRows(), t.PassRows(), len(tokens)-at)
 		got, err := t.scoreChunk(tokens[at:], n)
 		if err != nil {
 			return nil, err
 		}
 		if i := slices.Index(got, sample.Unscored); i >= 0 { // bound: each is passed once
 			return nil, fmt.Errorf("llama: %s: the logits after position %d are not finite: its weights overflow; use "+
-				"another model", t.file, at+i)
+				"another model", t.File, at+i)
 		}
 		scores = append(scores, got...)
 		at += n
@@ -78,7 +79,7 @@ func (t *Target) scoreProgram(at int) (webgpu.Program, error) {
 	if p, ok := t.scores[at]; ok {
 		return p, nil
 	}
-	r := t.recorder(fmt.Sprintf("score %d", kv.Buckets[at]))
-	sample.RecordScore(r, t.tuning.Lanes, t.logitRows(kv.Buckets[at]), t.prefill.batch.Drawn, t.results.scores.view)
-	return buildInto(t.Model, t.scores, at, r)
+	r := t.Recorder(fmt.Sprintf("score %d", kv.Buckets[at]))
+	sample.RecordScore(r, t.Kernels.Lanes, t.LogitRows(kv.Buckets[at]), t.prefill.batch.Drawn, t.results.scores.view)
+	return graph.BuildInto(t.Graph, t.scores, at, r)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/models/modeltest"
 	"foretoken/spec"
 	"foretoken/spec/spectest"
@@ -18,7 +19,7 @@ func TestScore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ref, _ := modeltest.Oracle(t, name)
 			onDevices(t, func(t *testing.T, dev webgpu.Device) {
-				m := loadTarget(t, dev, name, Options{MaxRows: 8})
+				m := loadTarget(t, dev, name, graph.Options{MaxRows: 8})
 				worst, compared := 0.0, 0
 				for _, r := range ref.Results {
 					if len(r.IDs) == 0 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
@@ -23,7 +24,7 @@ func verify(m *Target, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, err
 }
 
 // loadTarget loads a test model as a target.
-func loadTarget(t *testing.T, dev webgpu.Device, name string, o Options) *Target {
+func loadTarget(t *testing.T, dev webgpu.Device, name string, o graph.Options) *Target {
 	t.Helper()
 	if o.Context == 0 {
 		o.Context = 128
@@ -74,12 +75,12 @@ func sameOutput(a, b spec.NodeOutput) bool {
 // logitsOf reads a row of the logits of the last pass back.
 func (t *Target) logitsOf(test *testing.T, row int) []float32 {
 	test.Helper()
-	m := webgpu.NewMemory(4 * t.work.stride)
-	if err := t.dev.Run(nil, webgpu.Region{Buffer: t.work.logits.Buffer, Offset: 4 * row * t.work.stride,
+	m := webgpu.NewMemory(4 * t.Space.Stride)
+	if err := t.Dev.Run(nil, webgpu.Region{Buffer: t.Space.Logits.Buffer, Offset: 4 * row * t.Space.Stride,
 		Dst: m.Bytes()}); err != nil {
 		test.Fatal(err)
 	}
-	return m.F32()[:t.opts.Vocab]
+	return m.F32()[:t.Options.Vocab]
 }
 
 // randomTree returns a tree of n nodes, most of them in the lower half of depth, without equal siblings.
@@ -106,18 +107,18 @@ func TestLargeTrees(t *testing.T) {
 		if testing.Short() {
 			sizes = sizes[2:] // sizes of two parts
 		}
-		plain := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 1})
-		tuning := plain.Tuning()
-		together := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 300, Tuning: tuning})
-		parted := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 384, Tuning: tuning, passRows: 128})
-		if n := together.passRows(); n != 384 || parted.passRows() != 128 {
-			t.Fatalf("%d and %d rows at once", n, parted.passRows())
+		plain := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 1})
+		tuning := plain.Kernels.Choices()
+		together := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 300, Tuning: tuning})
+		parted := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 384, Tuning: tuning, PassRows: 128})
+		if n := together.PassRows(); n != 384 || parted.PassRows() != 128 {
+			t.Fatalf("%d and %d rows at once", n, parted.PassRows())
 		}
 		s := spec.Sampling{Temperature: 0.9, TopK: 40, TopP: 0.95, Seed: 12}
 		rng := rand.New(rand.NewPCG(300, 1))
 		body, root := text[:len(text)-1], text[len(text)-1]
 		for _, size := range sizes {
-			tree := randomTree(rng, root, size, 8, plain.opts.Vocab)
+			tree := randomTree(rng, root, size, 8, plain.Options.Vocab)
 			want := map[int32]spec.NodeOutput{}
 			for leaf := range int32(size) {
 				if !tree.IsLeaf(leaf) {
@@ -201,8 +202,8 @@ func TestTreeOf1011(t *testing.T) {
 		t.Skip("the programs of many rows compile slowly")
 	}
 	dev := accelerator(t)
-	m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 1011, Context: 64})
-	tree := randomTree(rand.New(rand.NewPCG(1011, 1)), 5, 1011, 10, m.opts.Vocab)
+	m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 1011, Context: 64})
+	tree := randomTree(rand.New(rand.NewPCG(1011, 1)), 5, 1011, 10, m.Options.Vocab)
 	restart(t, m, slices.Repeat(text, 4)[:50])
 	if lim := m.Limits(); lim.MaxRows < 1011 || lim.Context+lim.Spare-50 < 1011 {
 		t.Fatalf("limits %+v", lim)
@@ -256,7 +257,7 @@ func chains(d spec.DraftModel, kind spec.PassKind, count int) spec.Programs {
 // TestVerifyChain compares verdicts with package spec's rejection rule, applied to the logits of both models.
 func TestVerifyChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
+		d, m := loadDraft(t, dev, "noisy-q8_0", graph.Options{}), loadTarget(t, dev, "tiny-q8_0", graph.Options{})
 		const count = 5
 		if err := m.Prepare(chains(d, spec.PassChain, count)); err != nil {
 			t.Fatal(err)
@@ -288,7 +289,7 @@ func TestVerifyChain(t *testing.T) {
 					z := m.logitsOf(t, i)
 					want := spec.ChainVerdict{Token: spectest.Draw(s, z, spec.StreamTarget, position)}
 					if i < count {
-						q := spectest.Distribution(s, d.readRow(t, d.work.logits, d.work.stride, i))
+						q := spectest.Distribution(s, d.readRow(t, d.Space.Logits, d.Space.Stride, i))
 						if want = spectest.VerifyToken(spectest.Distribution(s, z), q, drawn[i].Token, s.Seed,
 							position); want.Accepted {
 							want.Token = drawn[i].Token
@@ -311,7 +312,7 @@ func TestVerifyChain(t *testing.T) {
 // those of Verify.
 func TestVerifyDivergence(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
+		d, m := loadDraft(t, dev, "noisy-q8_0", graph.Options{}), loadTarget(t, dev, "tiny-q8_0", graph.Options{})
 		const count = 7
 		if err := m.Prepare(chains(d, spec.PassDivergence, count)); err != nil {
 			t.Fatal(err)
@@ -359,7 +360,7 @@ func TestVerifyDivergence(t *testing.T) {
 			}
 			for i, g := range gaps {
 				p := spectest.Distribution(shown, m.logitsOf(t, i))
-				q := spectest.Distribution(shown, d.readRow(t, d.work.logits, d.work.stride, i))
+				q := spectest.Distribution(shown, d.readRow(t, d.Space.Logits, d.Space.Stride, i))
 				distance := jensenShannon(p, q)
 				most = max(most, distance)
 				if math.Abs(float64(g.Distance)-distance) > 1e-4 || g.Possible != (p[drawn[i].Token] > 0) {
@@ -399,8 +400,8 @@ func jensenShannon(p, q []float64) float64 {
 // the logits of both models.
 func TestVerifySampled(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "noisy-q8_0", Options{})
-		m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 192, passRows: 64})
+		d := loadDraft(t, dev, "noisy-q8_0", graph.Options{})
+		m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 192, PassRows: 64})
 		const k = 8
 		all := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 		shape := &spec.Shape{Beams: [][]int32{all, all}}
@@ -556,15 +557,15 @@ func childrenOf(tree *spec.Tree, parent int32) (nodes, tokens []int32) {
 // TestTargetRefuses checks that invalid requests fail with the reason and leave the sequence unchanged.
 func TestTargetRefuses(t *testing.T) {
 	dev := accelerator(t)
-	if _, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), Options{MaxRows: 1025}); err == nil ||
+	if _, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), graph.Options{MaxRows: 1025}); err == nil ||
 		!strings.Contains(err.Error(), "1 to 1024") {
 		t.Errorf("1025 rows: %v", err)
 	}
-	if _, err := LoadDraft(background, dev, testModel(t, "tiny-q8_0"), Options{MaxRows: 65}); err == nil ||
+	if _, err := LoadDraft(background, dev, testModel(t, "tiny-q8_0"), graph.Options{MaxRows: 65}); err == nil ||
 		!strings.Contains(err.Error(), "1 to 64") {
 		t.Errorf("a draft of 65 rows: %v", err)
 	}
-	m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 128})
+	m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 128})
 	restart(t, m, text[:4])
 	deep := node(1)
 	for i := range int32(100) {
@@ -576,11 +577,11 @@ func TestTargetRefuses(t *testing.T) {
 		if _, err := verify(m, tree, spec.Sampling{}); err == nil {
 			t.Errorf("a tree of %s was verified", what)
 		}
-		if m.Len() != 4 || m.seq.Free() != 128+m.spareSlots()-4 {
+		if m.Len() != 4 || m.seq.Free() != 128+m.Options.Spare()-4 {
 			t.Errorf("after a tree of %s: %d tokens, %d free slots", what, m.Len(), m.seq.Free())
 		}
 	}
-	other := loadDraft(t, dev, "tiny-q8_0", Options{Vocab: 500})
+	other := loadDraft(t, dev, "tiny-q8_0", graph.Options{Vocab: 500})
 	if _, err := m.Verify(background, spec.PassRequest{Kind: spec.PassSampled, Sampling: spec.Sampling{Temperature: 1},
 		Tree: node(1), Model: other, Rows: []int32{-1}}); err == nil ||
 		!strings.Contains(err.Error(), "one vocabulary") {

@@ -25,6 +25,9 @@ var blockScales = map[gguf.Type]struct{ at, count int }{
 	gguf.Q2_K: {80, 2}, gguf.Q3_K: {108, 1}, gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208, 1},
 }
 
+// Scales returns the offset of the first half-precision scale of a block and the number of scales, 0 for floats.
+func Scales(t gguf.Type) (at, count int) { return blockScales[t].at, blockScales[t].count }
+
 // CheckFinite returns an error if the stored elements of src, complete blocks of a supported type, have an infinite
 // number or a NaN: as an element, or as the scale of a block. The error gives the element's index, the first of src
 // having the index first. It reads far faster than a disk: loading checks all weights of a model with it.

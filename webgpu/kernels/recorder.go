@@ -55,6 +55,9 @@ func NewRecorder(label string, dev webgpu.Info) *Recorder {
 // Host reports whether the program runs on the host, where a dispatch needs no split into workgroups.
 func (r *Recorder) Host() bool { return r.host }
 
+// Dispatches returns the number of dispatches recorded.
+func (r *Recorder) Dispatches() int { return len(r.steps) }
+
 // Add records a dispatch. Binding 0 of every kernel is its uniform parameter
 // block, whose words are params; views are bindings 1 and up.
 func (r *Recorder) Add(src *webgpu.KernelSource, groups [3]int, params []uint32, views ...View) {

@@ -26,7 +26,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/public"
-	"foretoken/models/llama"
+	"foretoken/models/graph"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
@@ -138,7 +138,7 @@ func (s *Server) Open(e Engine) {
 	o := &opened{Engine: e, info: e.Info(), files: e.Files()}
 	info := &o.info
 	info.Target.File = filepath.Base(info.Target.File) // clients need no folders
-	for _, m := range []**llama.Info{&info.Draft, &info.EAGLE3} {
+	for _, m := range []**graph.Info{&info.Draft, &info.EAGLE3} {
 		if *m != nil {
 			own := **m // the session keeps its own
 			own.File = filepath.Base(own.File)

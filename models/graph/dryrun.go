@@ -1,4 +1,4 @@
-package llama
+package graph
 
 import "foretoken/webgpu"
 

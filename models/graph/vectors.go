@@ -1,4 +1,4 @@
-package llama
+package graph
 
 import (
 	"fmt"
@@ -18,25 +18,25 @@ func (l *loader) vectors(tensors []arch.Tensor) (kernels.View, error) {
 	for _, want := range tensors {
 		total += want.Shape[0]
 		t, err := l.tensor(want)
-		if err == nil && !l.model.planning() {
+		if err == nil && !l.graph.planning() {
 			all, err = l.appendVector(all, t)
 		}
 		if err != nil {
 			return kernels.View{}, err
 		}
 	}
-	v, err := l.model.newBuffer(tensors[0].GGUF, 4*total)
-	if err != nil || l.model.planning() {
+	v, err := l.graph.Buffer(tensors[0].GGUF, 4*total)
+	if err != nil || l.graph.planning() {
 		return v, err
 	}
 	l.advance(int64(4 * total))
-	return v, l.model.dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
+	return v, l.graph.Dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
 }
 
 // appendVector reads a vector's elements.
 func (l *loader) appendVector(to []float32, t *gguf.TensorInfo) ([]float32, error) {
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", l.file.Name(),
+		return nil, fmt.Errorf("graph: %s: tensor %s is %s; a vector must be F32, F16 or BF16", l.file.Name(),
 			quote.Name(t.Name), t.Type)
 	}
 	raw := make([]byte, t.Size)

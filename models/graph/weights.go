@@ -1,4 +1,4 @@
-package llama
+package graph
 
 import (
 	"context"
@@ -27,14 +27,14 @@ type matrix struct {
 // loading is the state of loading a model from a file.
 type loading struct {
 	ctx         context.Context
-	model       *Model
+	graph       *Graph
 	done, total int64 // bytes of the file
 }
 
 // advance reports n more bytes.
 func (l *loading) advance(n int64) {
-	if l.done += n; l.model.opts.Progress != nil {
-		l.model.opts.Progress(l.done, l.total)
+	if l.done += n; l.graph.Options.Progress != nil {
+		l.graph.Options.Progress(l.done, l.total)
 	}
 }
 
@@ -62,7 +62,7 @@ func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
 			return nil, err
 		}
 		if cols%format.Block() != 0 {
-			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; "+
+			return nil, fmt.Errorf("graph: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",
 				l.file.Name(), quote.Name(first.Name), cols, format, format.Block())
 		}
@@ -100,7 +100,7 @@ func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
 		dims[len(dims)-1-i] = uint64(n)
 	}
 	if !slices.Equal(t.Dims, dims) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want %v", l.file.Name(), quote.Name(want.GGUF),
+		return nil, fmt.Errorf("graph: %s: tensor %s has dimensions %v, want %v", l.file.Name(), quote.Name(want.GGUF),
 			t.Dims, dims)
 	}
 	return t, nil
@@ -110,7 +110,7 @@ func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
 // exceed a binding.
 func (l *loader) weight(format kernels.Format, rows, cols, from int,
 	tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
-	w, err := l.model.newWeight(tensors[0].Name, format, rows, cols)
+	w, err := l.graph.newWeight(tensors[0].Name, format, rows, cols)
 	if err != nil {
 		return nil, err
 	}
@@ -125,22 +125,22 @@ func (l *loader) weight(format kernels.Format, rows, cols, from int,
 }
 
 // newWeight makes the buffers of a weight, split by rows if they exceed a binding.
-func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*kernels.Weight, error) {
+func (g *Graph) newWeight(name string, format kernels.Format, rows, cols int) (*kernels.Weight, error) {
 	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
 	rowBytes := 4 * format.WordsPerRow(cols)
-	most := m.maxBinding() / rowBytes
+	most := g.maxBinding() / rowBytes
 	if most < 1 {
-		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
-			m.file, quote.Name(name), rowBytes)
+		return nil, fmt.Errorf("graph: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
+			g.File, quote.Name(name), rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
 		var err error
-		if p.Quants, err = m.newBuffer(name, p.Rows*rowBytes); err != nil {
+		if p.Quants, err = g.Buffer(name, p.Rows*rowBytes); err != nil {
 			return nil, err
 		}
 		if format.Quantised() {
-			if p.Scales, err = m.newBuffer(name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
+			if p.Scales, err = g.Buffer(name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
 				return nil, err
 			}
 		}
@@ -150,11 +150,11 @@ func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*
 }
 
 // writeRows uploads n rows of a weight from row at on.
-func (m *Model) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32) error {
+func (g *Graph) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32) error {
 	for _, p := range w.Parts {
 		lo, hi := max(at, p.Row0), min(at+n, p.Row0+p.Rows)
 		write := func(v kernels.View, all []uint32, words int) error { // words per row
-			return m.dev.Write(v.Buffer, 4*words*(lo-p.Row0), webgpu.U32Bytes(all[words*(lo-at):words*(hi-at)]))
+			return g.Dev.Write(v.Buffer, 4*words*(lo-p.Row0), webgpu.U32Bytes(all[words*(lo-at):words*(hi-at)]))
 		}
 		var err error
 		if lo < hi {
@@ -172,7 +172,7 @@ func (m *Model) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32)
 
 // upload streams a tensor's rows, from column from on, into a weight from row at on.
 func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) error {
-	if l.model.planning() {
+	if l.graph.planning() {
 		return nil
 	}
 	rows := int(t.Dims[1])
@@ -183,7 +183,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 			return err
 		}
 		n := min(step, rows-row)
-		l.raw = resize(l.raw, n*stored)
+		l.raw = slices.Grow(l.raw[:0], n*stored)[:n*stored]
 		if err := l.file.ReadTensor(t, l.raw, int64(row)*int64(stored)); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 			}
 		}
 		l.quants, l.scales = repack(t.Type, kept, l.quants[:0], l.scales[:0])
-		if err := l.model.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
+		if err := l.graph.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
 			return err
 		}
 		l.advance(int64(len(kept)))
@@ -216,6 +216,6 @@ func checkFinite(file string, t *gguf.TensorInfo, raw []byte, first int) error {
 }
 
 func damaged(file, name string, err error) error {
-	return fmt.Errorf("llama: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
+	return fmt.Errorf("graph: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
 		quote.Name(name), err)
 }

@@ -1,4 +1,4 @@
-package llama
+package graph
 
 import (
 	"encoding/binary"
@@ -75,7 +75,7 @@ func pairsOfBytes(block []byte, out []uint32) {
 func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
 	s, ok := blockLayouts[t.Type]
 	if !ok {
-		return 0, fmt.Errorf("llama: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(),
+		return 0, fmt.Errorf("graph: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(),
 			quote.Name(t.Name), t.Type, quant.Names)
 	}
 	return s.format, nil

@@ -1,0 +1,130 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"foretoken/models/arch"
+	"foretoken/models/gguf"
+	"foretoken/models/kv"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+	layerkernel "foretoken/webgpu/kernels/layer"
+	"foretoken/webgpu/kernels/sample"
+)
+
+// head is the part of an EAGLE-3 head that other models lack. Its one layer reads the token's embedding and a feature
+// side by side, so its first projection is the sum of two products: the layer's own matrix multiplies the embedding,
+// qkv the feature. The layer's mixNorm is the embedding's norm.
+type head struct {
+	target *Graph
+	of     *kv.Sequence // the target's
+
+	fuse [arch.Taps]*matrix // fc, one matrix per tap
+	qkv  *matrix
+	norm kernels.View // of the feature
+
+	tapped   kernels.View // (rows, target's dim): the rows of one tap
+	embedded kernels.View // (rows, dim)
+	hidden   kernels.View // (slots, dim): the layer's output, by KV slot
+	logits   kernels.View // (rows, stride): over the draft vocabulary
+	stride   int
+	ids      kernels.View // u32 (vocab): the draft id of each token
+}
+
+// LoadHead loads a head onto its target's device, and returns its graph and its empty sequence. Passes are recorded
+// once the target, whose sequence is of, is tapped. The head shares the target's embedding unless its file has one.
+// Options.Context and Options.Vocab default to the target's.
+func LoadHead(ctx context.Context, target *Graph, of *kv.Sequence, f *gguf.File,
+	o Options) (*Graph, *kv.Sequence, error) {
+	a, err := arch.ReadHead(f)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch t := target.Arch; {
+	case a.Features.Dim != t.Dim:
+		return nil, nil, fmt.Errorf("graph: %s: the head was made for a target of width %d; %s has %d", f.Name(),
+			a.Features.Dim, target.File, t.Dim)
+	case a.Vocab != t.Vocab:
+		return nil, nil, fmt.Errorf("graph: %s: the head was made for a target of %d tokens; %s has %d", f.Name(),
+			a.Vocab, target.File, t.Vocab)
+	}
+	a.Context = target.Options.Context // a head drafts as far as its target goes
+	o.Context, o.Vocab = cmp.Or(o.Context, target.Options.Context), cmp.Or(o.Vocab, target.Options.Vocab)
+	g, err := newGraph(target.Dev, a, f.Name(), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	g.Options.TopK = min(g.Options.TopK, len(a.Features.Targets))
+	g.head = &head{target: target, of: of}
+	seq, err := g.finish(ctx, f)
+	return g, seq, err
+}
+
+// allocateHead makes the buffers that only a head needs.
+func (g *Graph) allocateHead(seq *kv.Sequence) error {
+	h, rows := g.head, max(g.PassRows(), MaxPrefill)
+	h.stride = webgpu.AlignWords(len(g.Arch.Features.Targets))
+	sources := make([]uint32, g.Arch.Vocab)
+	for i := range sources {
+		sources[i] = sample.NoSource
+	}
+	for i, id := range g.Arch.Features.Targets {
+		sources[id] = uint32(i)
+	}
+	for _, b := range []struct {
+		view  *kernels.View
+		label string
+		words int
+	}{
+		{&h.tapped, "tapped features", rows * h.target.Arch.Dim},
+		{&h.embedded, "embedded tokens", rows * g.Arch.Dim},
+		{&h.hidden, "hidden states", (int(seq.Padding()) + 1) * g.Arch.Dim},
+		{&h.logits, "draft logits", rows * h.stride},
+		{&h.ids, "draft vocabulary", len(sources)},
+	} {
+		var err error
+		if *b.view, err = g.Binding(b.label, 4*b.words); err != nil {
+			return err
+		}
+	}
+	if g.planning() {
+		return nil
+	}
+	return g.Dev.Write(h.ids.Buffer, 0, webgpu.U32Bytes(sources))
+}
+
+// readFeatures records the features of a pass's rows, which go to Space.X. Those of committed tokens are the target's;
+// for drafted tokens the feature is the head's own output for the token before.
+func (g *Graph) readFeatures(r *kernels.Recorder, p *kv.Pass, n int) {
+	h, w, dim := g.head, &g.Space, g.Arch.Dim
+	if !p.Committed {
+		layerkernel.RecordParentFeatures(r, p.Slots(), h.hidden, w.X, n, dim)
+		return
+	}
+	t := h.target
+	for i, tap := range t.taps.views {
+		layerkernel.RecordGatherFeatures(r, p.Rows, h.of.Table, tap, h.tapped, n, t.Arch.Dim)
+		x := kernels.Rows{View: h.tapped, Stride: t.Arch.Dim}
+		g.matmul(r, h.fuse[i], x, kernels.Rows{View: w.X, Stride: dim}, n, i > 0)
+	}
+}
+
+// projectFeatures records the projection of the embedding and of the feature.
+func (g *Graph) projectFeatures(r *kernels.Recorder, p *kv.Pass, y *layer, qkv kernels.Rows, n int) {
+	h := g.head
+	for _, part := range g.embed.weights {
+		layerkernel.RecordEmbed(r, part, p.Tokens, h.embedded, n, 1)
+	}
+	g.matmul(r, y.qkv, g.norm(r, h.embedded, y.mixNorm, n), qkv, n, false)
+	g.matmul(r, h.qkv, g.norm(r, g.Space.X, h.norm, n), qkv, n, true)
+}
+
+// spread records the logits of n rows over the draft vocabulary and spreads them over the target's, where tokens
+// unknown to the head are impossible.
+func (g *Graph) spread(r *kernels.Recorder, x, logits kernels.Rows, n int) {
+	h := g.head
+	g.matmul(r, g.output, x, kernels.Rows{View: h.logits, Stride: h.stride}, n, false)
+	sample.RecordSpread(r, h.ids, h.logits, h.stride, len(g.Arch.Features.Targets), logits, g.Options.Vocab, n)
+}
