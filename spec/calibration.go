@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 )
 
@@ -37,9 +38,8 @@ func (m ModelID) same(o ModelID) bool {
 
 func (m ModelID) String() string {
 	hash := m.Hash[:min(len(m.Hash), 8)]
-	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", strictjson.Shorten(m.Name), strictjson.Shorten(m.Quantisation),
-		m.Bytes,
-		strictjson.Shorten(hash))
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", quote.Name(m.Name), quote.Name(m.Quantisation), m.Bytes,
+		quote.Name(hash))
 }
 
 // Fingerprint identifies the pair of models that a calibration was made for.

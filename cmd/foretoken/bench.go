@@ -20,6 +20,7 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/fit"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 )
 
@@ -216,7 +217,7 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	seen := map[string]bool{}
 	for _, p := range all {
 		if seen[p.ID] {
-			return fmt.Errorf("%s: two prompts have the id %s", o.prompts, printable(p.ID))
+			return fmt.Errorf("%s: two prompts have the id %s", o.prompts, quote.Name(p.ID))
 		}
 		seen[p.ID] = true
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/bench"
+	"foretoken/internal/quote"
 	"foretoken/spec/goodput"
 )
 
@@ -184,7 +185,7 @@ func writeJSON(path string, report any) error {
 func printCosts(c *console, r *bench.CostReport) error {
 	p := &benchPrinter{out: c.out}
 	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device,
-		printable(r.Target), printable(cmp.Or(r.Draft, "-")), r.Length, r.Repeat)
+		quote.Name(r.Target), quote.Name(cmp.Or(r.Draft, "-")), r.Length, r.Repeat)
 	p.line("")
 	var rows [][]string
 	for i, v := range r.Verify {

@@ -16,13 +16,14 @@ import (
 	"unicode/utf8"
 
 	"foretoken/bench"
+	"foretoken/internal/quote"
 )
 
 // print writes the tables: one of all methods, or one for each group of a suite.
 func (r *benchRun) print(report *bench.Report) error {
 	p := &benchPrinter{out: r.c.out, report: report}
-	p.line("%s · target %s · draft %s · %s", report.Device, printable(report.Target),
-		printable(cmp.Or(report.Draft, "-")), report.Note)
+	p.line("%s · target %s · draft %s · %s", report.Device, quote.Name(report.Target),
+		quote.Name(cmp.Or(report.Draft, "-")), report.Note)
 	p.line("speedup: per prompt over plain decoding of the same run, then averaged · τ: tokens per target pass, " +
 		"bonus included · ms per round; readback is part of draft and verify")
 	if len(r.perMethod) > 0 || len(r.groups) == 0 {
@@ -40,7 +41,7 @@ func (r *benchRun) print(report *bench.Report) error {
 	p.lost()
 	for _, m := range report.Missing {
 		if m.Method == "" {
-			p.line("SKIPPED prompt %s: %s", printable(m.Prompt), m.Reason)
+			p.line("SKIPPED prompt %s: %s", quote.Name(m.Prompt), m.Reason)
 		}
 	}
 	if len(report.Missing) > 0 && len(r.groups) == 0 {
@@ -111,9 +112,9 @@ func (p *benchPrinter) grid(header []string, rows [][]string) {
 // rowName returns a row's name, marked when the method is lossy.
 func rowName(r *bench.Row) string {
 	if r.Lossy {
-		return printable(r.Method) + lossyMark
+		return quote.Name(r.Method) + lossyMark
 	}
-	return printable(r.Method)
+	return quote.Name(r.Method)
 }
 
 // measure formats a mean and, if the repetitions differ, its standard deviation.
@@ -196,11 +197,11 @@ func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 			line[11] = measure(r.Relaxed, 0)
 		}
 		if r.Worst != nil && !r.Plain {
-			line[16] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, printable(r.Worst.Prompt))
+			line[16] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, quote.Name(r.Worst.Prompt))
 		}
 		if b := p.report.Row(g.Against[r.Method], ""); b != nil {
 			copy(line[17:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls),
-				change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), printable(b.Method)})
+				change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), quote.Name(b.Method)})
 		}
 		lines = append(lines, line)
 	}
@@ -276,8 +277,8 @@ func (p *benchPrinter) best(rows []*bench.Row) {
 	}
 	p.line("auto: %.3f of the speedup of the best other row, %s; all prompts %.2f (median of the repetitions %.2f); "+
 		"worst prompt %.2f (%s); %.0f %% of the prompts below 0.95",
-		auto.Speedup.Mean/best.Speedup.Mean, printable(best.Method), auto.Speedup.Mean, auto.Median, auto.Worst.Speedup,
-		printable(auto.Worst.Prompt), 100*auto.Slow)
+		auto.Speedup.Mean/best.Speedup.Mean, quote.Name(best.Method), auto.Speedup.Mean, auto.Median,
+		auto.Worst.Speedup, quote.Name(auto.Worst.Prompt), 100*auto.Slow)
 }
 
 // lost prints the rows that miss cells in their times because the device was lost.
@@ -295,7 +296,7 @@ func why(m bench.Missing) string {
 	if m.Prompt == "" {
 		return m.Reason
 	}
-	return "on prompt " + printable(m.Prompt) + ": " + m.Reason
+	return "on prompt " + quote.Name(m.Prompt) + ": " + m.Reason
 }
 
 // missing lists the methods that were not measured, grouped by reason.
@@ -310,7 +311,7 @@ func (p *benchPrinter) missing(of func(method string) bool) {
 		if methods[reason] == nil {
 			reasons = append(reasons, reason)
 		}
-		methods[reason] = append(methods[reason], printable(m.Method))
+		methods[reason] = append(methods[reason], quote.Name(m.Method))
 	}
 	for _, reason := range reasons {
 		p.line("MISSING %s: %s", strings.Join(methods[reason], ", "), reason)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/bench"
+	"foretoken/internal/quote"
 	"foretoken/webgpu"
 )
 
@@ -67,13 +68,13 @@ var clocks = map[string]string{
 
 func printProfile(c *console, r *bench.ProfileReport) error {
 	p := &benchPrinter{out: c.out}
-	p.line("%s · target %s · draft %s · %d tokens in the cache", r.Device, printable(r.Target),
-		printable(cmp.Or(r.Draft, "-")), r.Length)
+	p.line("%s · target %s · draft %s · %d tokens in the cache", r.Device, quote.Name(r.Target),
+		quote.Name(cmp.Or(r.Draft, "-")), r.Length)
 	p.line("timed %s", clocks[r.Clock])
 	var rows [][]string
 	ms := func(x float64) string { return fmt.Sprintf("%.2f", x) }
 	for _, x := range r.Rounds {
-		rows = append(rows, append([]string{printable(x.Method), strconv.Itoa(x.Rounds), ms(x.Tokens), ms(x.MS),
+		rows = append(rows, append([]string{quote.Name(x.Method), strconv.Itoa(x.Rounds), ms(x.Tokens), ms(x.MS),
 			ms(x.DraftMS), ms(x.VerifyMS), ms(x.ReadbackMS), ms(x.HostMS), ms(x.CPUMS)},
 			append(trafficCells(&x.Traffic), fmt.Sprintf("%.0f", x.Allocs), fmt.Sprintf("%.0f", x.AllocBytes))...))
 	}

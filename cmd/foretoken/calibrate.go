@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/fit"
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -168,7 +169,7 @@ func (o *gatherOptions) open(ctx context.Context, c *console) (_ *session, texts
 	defer j.Close()
 	texts, err = fit.ContinueAll(ctx, s.Session, j, prompts, o.tokens, o.collect(), bar.set)
 	if err != nil {
-		return nil, nil, interruptedOr(ctx, fmt.Errorf("prompt %s: %w", printable(prompts[len(texts)].ID), err))
+		return nil, nil, interruptedOr(ctx, fmt.Errorf("prompt %s: %w", quote.Name(prompts[len(texts)].ID), err))
 	}
 	if len(texts) == 0 {
 		return nil, nil, fmt.Errorf("%s: no prompt is left without the categories %s", o.prompts,
@@ -197,7 +198,7 @@ func gather[T any](ctx context.Context, c *console, o *gatherOptions, s *session
 			return nil, nil, fmt.Errorf("%w after %d of %d prompts; the same command continues from there",
 				errInterrupted, len(all), len(texts))
 		}
-		return nil, nil, fmt.Errorf("prompt %s: %w", printable(texts[len(all)].Key), err)
+		return nil, nil, fmt.Errorf("prompt %s: %w", quote.Name(texts[len(all)].Key), err)
 	}
 	return all, j.Remove, j.Sync()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/internal/quote"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 )
@@ -69,7 +70,7 @@ func readTemplate(c *console, path string) (string, error) {
 	}
 	if gguf.Blank(string(text)) {
 		c.note("--chat-template: %s is blank and holds no template: conversations take the model's own, if it has one",
-			printable(path))
+			quote.Name(path))
 		return "", nil
 	}
 	return string(text), nil
@@ -203,7 +204,7 @@ func (t *conversation) handle(ctx context.Context, line string) error {
 		})
 	case strings.HasPrefix(line, "/"):
 		return fmt.Errorf("there is no command %s; the commands are /regen, /edit, /reset and /quit, "+
-			"and a message that begins with / is written with two", printable(word))
+			"and a message that begins with / is written with two", quote.Name(word))
 	}
 	return t.answer(ctx, func(emit emitter) (*foretoken.Reply, error) {
 		return t.chat.Send(ctx, foretoken.Message{Content: line}, t.request, emit)

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
@@ -107,7 +108,7 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 			Seconds float64 `json:"seconds"`
 		}{o.out, src.Size(), seconds})
 	}
-	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), graph.Size(src.Size()), seconds)
+	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", quote.Name(o.out), graph.Size(src.Size()), seconds)
 	return nil
 }
 

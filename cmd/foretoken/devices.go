@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken/bench"
+	"foretoken/internal/quote"
 	"foretoken/models/graph"
 	"foretoken/webgpu/open"
 )
@@ -92,12 +93,12 @@ func (d *deviceInfo) print(c *console) error {
 		features = "  features " + strings.Join(d.Features, ", ") + "\n"
 	}
 	if d.Driver != "" {
-		driver = "  driver   " + printable(d.Driver) + "\n"
+		driver = "  driver   " + quote.Name(d.Driver) + "\n"
 	}
 	l := d.Limits
 	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, "+
 		"%s and %d invocations a workgroup, %d workgroups a dimension\n",
-		d.Backend, printable(d.Name), d.Type, mark, driver, features,
+		d.Backend, quote.Name(d.Name), d.Type, mark, driver, features,
 		graph.Size(int64(l.BindingBytes)), graph.Size(int64(l.BufferBytes)), l.StorageBuffers,
 		graph.Size(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
 	return err

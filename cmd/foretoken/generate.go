@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/internal/quote"
 	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -165,12 +166,12 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 			if i > 0 {
 				fmt.Fprintln(c.out)
 			}
-			fmt.Fprintf(c.out, "==> %s <==\n", printable(p.ID))
+			fmt.Fprintf(c.out, "==> %s <==\n", quote.Name(p.ID))
 		}
 		result, err := o.generateOne(ctx, c, s, p.Prompt)
 		if err != nil {
 			if many {
-				return fmt.Errorf("%s: prompt %s: %s", o.prompts.file, printable(p.ID), oneLine(err.Error()))
+				return fmt.Errorf("%s: prompt %s: %s", o.prompts.file, quote.Name(p.ID), oneLine(err.Error()))
 			}
 			return err
 		}
@@ -184,7 +185,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 		}
 		if result.Finish == spec.FinishAborted {
 			if stopped = errInterrupted; many {
-				stopped = fmt.Errorf("%w in prompt %d of %d, %s", errInterrupted, i+1, len(prompts), printable(p.ID))
+				stopped = fmt.Errorf("%w in prompt %d of %d, %s", errInterrupted, i+1, len(prompts), quote.Name(p.ID))
 			}
 			break
 		}

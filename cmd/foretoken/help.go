@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"foretoken/internal/quote"
 )
 
 // Exit codes, on which scripts rely. Help, the manual pages and docs/cli.md describe them with exitCodes.
@@ -55,7 +57,7 @@ func helpCommand(c *console) *cobra.Command {
 		at, rest, _ := cmd.Root().Find(names)
 		if len(rest) > 0 {
 			return nil, usagef("there is no command %s; foretoken help lists them",
-				printable(strings.Join(names[:len(names)-len(rest)+1], " ")))
+				quote.Name(strings.Join(names[:len(names)-len(rest)+1], " ")))
 		}
 		return at, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken"
+	"foretoken/internal/quote"
 	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
@@ -192,10 +193,10 @@ func cutBytes(s string, most int) string {
 // print writes the listing; keys are in the file's order.
 func (i *inspection) print(c *console, keys []string) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, graph.Size(i.Bytes))
+	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", quote.Name(i.File), i.Version, graph.Size(i.Bytes))
 	fmt.Fprintf(w, "\nmetadata: %d entries\n", len(keys))
 	for _, key := range keys {
-		fmt.Fprintf(w, "  %s\t%s\n", printable(key), valueText(i.Metadata[key]))
+		fmt.Fprintf(w, "  %s\t%s\n", quote.Name(key), valueText(i.Metadata[key]))
 	}
 	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, graph.Size(i.DataBytes))
 	for _, t := range i.Tensors {
@@ -203,7 +204,7 @@ func (i *inspection) print(c *console, keys []string) error {
 		for d, n := range t.Shape {
 			shape[d] = fmt.Sprint(n)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "),
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", quote.Name(t.Name), t.Type, strings.Join(shape, " × "),
 			graph.Size(t.Bytes))
 	}
 	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
@@ -225,10 +226,10 @@ func (i *inspection) print(c *console, keys []string) error {
 func (t *tokenizerEntry) text() string {
 	s := "none"
 	if t.Kind != "" {
-		s = printable(t.Kind)
+		s = quote.Name(t.Kind)
 	}
 	if t.Pre != "" {
-		s += ", pre-tokenizer " + printable(t.Pre)
+		s += ", pre-tokenizer " + quote.Name(t.Pre)
 	}
 	if t.Reason != "" {
 		return s + ", cannot be used: " + oneLine(t.Reason)

@@ -93,9 +93,6 @@ func escapeControls(s string) string {
 	}, s)
 }
 
-// printable quotes a name from a file, a request or a device if it is empty, long or holds special characters.
-func printable(s string) string { return quote.Name(s) }
-
 // summary formats the line of statistics after the text.
 func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	words := []string{fmt.Sprintf("%d tokens in %.2f s", s.OutputTokens, s.Decode.Seconds())}
@@ -117,7 +114,7 @@ func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	} else {
 		words = append(words, fmt.Sprintf("%d prompts", s.Requests))
 	}
-	return strings.Join(append(words, fmt.Sprintf("%s device %s", device.Backend, printable(device.Adapter))), " · ")
+	return strings.Join(append(words, fmt.Sprintf("%s device %s", device.Backend, quote.Name(device.Adapter))), " · ")
 }
 
 // bar is a progress bar on standard error; the zero value draws nothing.

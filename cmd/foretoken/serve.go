@@ -22,6 +22,7 @@ import (
 
 	"foretoken"
 	"foretoken/cmd/foretoken/openai"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 )
 
@@ -168,8 +169,8 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	server.Open(s)
 	device := s.Info().Device
 	say("ready", map[string]any{"url": url, "model": o.name, "device": device.Backend + " " + device.Adapter,
-		"load_ms": s.Info().LoadMS}, true, fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name),
-		url, device.Backend, printable(device.Adapter)))
+		"load_ms": s.Info().LoadMS}, true, fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", quote.Name(o.name),
+		url, device.Backend, quote.Name(device.Adapter)))
 	select {
 	case err := <-ended:
 		return err
@@ -247,12 +248,12 @@ func (o *serveOptions) events(c *console) func(event string, v any, worth bool, 
 }
 
 func requestLine(e *openai.Entry) string {
-	line := fmt.Sprintf("%s %s %d", printable(e.Method), printable(e.Path), e.Status)
+	line := fmt.Sprintf("%s %s %d", quote.Name(e.Method), quote.Name(e.Path), e.Status)
 	if e.Code != "" {
 		line += " " + e.Code
 	}
 	if e.Error != "" {
-		line += " · " + e.ID + ": " + printable(e.Error)
+		line += " · " + e.ID + ": " + quote.Name(e.Error)
 	}
 	if e.Output > 0 {
 		line += fmt.Sprintf(" · %d + %d tokens · %.2f a pass · finish %s", e.Prompt, e.Output, e.Accept, e.Finish)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"foretoken/internal/quote"
 )
 
 // text reads a string and returns what lies between its quotes.
@@ -139,7 +141,7 @@ func (s *scanner) number(t reflect.Type) *fault {
 		return nil
 	}
 	text := s.data[from:s.i]
-	refusal := func() *fault { return wrong("is %s, want %s", shorten(string(text), 40), kind(t)) }
+	refusal := func() *fault { return wrong("is %s, want %s", quote.Name(string(text)), kind(t)) }
 	var err error
 	switch k := t.Kind(); {
 	case k == reflect.Interface || k == reflect.Float32 || k == reflect.Float64:

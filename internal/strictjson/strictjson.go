@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"foretoken/internal/hint"
+	"foretoken/internal/quote"
 )
 
 // MaxDepth bounds how many objects and lists lie in each other.
@@ -337,19 +338,19 @@ func (s *scanner) object(t reflect.Type) *fault {
 		case isMap:
 			null = takesNull(t.Elem())
 			if f := key(t.Key(), name); f != nil {
-				return f.within(Shorten(string(name)))
+				return f.within(quote.Name(string(name)))
 			}
 			inner = target(t.Elem())
 		case members != nil:
 			known := false
 			if inner, known = members[string(name)]; !known {
 				if f := s.unknown(string(name), members); f != nil {
-					return f.within(Shorten(string(name)))
+					return f.within(quote.Name(string(name)))
 				}
 			}
 		}
 		if f := s.element(inner, null); f != nil {
-			return f.within(Shorten(string(name)))
+			return f.within(quote.Name(string(name)))
 		}
 		if s.next('}') {
 			break
@@ -378,7 +379,7 @@ func (s *scanner) twice(names []uint64) *fault {
 			if bytes.Equal(a, b) {
 				f := wrong("is given twice, at bytes %d and %d", uint32(first)+1, uint32(second)+1)
 				f.kind = ErrTwice
-				return f.within(Shorten(string(a)))
+				return f.within(quote.Name(string(a)))
 			}
 		}
 	}

@@ -133,16 +133,3 @@ func (s *scanner) membersOf(t reflect.Type) map[string]reflect.Type {
 	}
 	return m
 }
-
-// Shorten makes a name of any bytes and length fit to be printed.
-func Shorten(name string) string { return shorten(name, 80) }
-
-func shorten(name string, most int) string {
-	quoted := strconv.Quote(name)
-	if len(name) > most {
-		quoted = strconv.Quote(strings.ToValidUTF8(name[:most], "")) + "…"
-	} else if quoted[1:len(quoted)-1] == name && name != "" {
-		return name
-	}
-	return quoted
-}

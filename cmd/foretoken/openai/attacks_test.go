@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"foretoken"
-	"foretoken/internal/strictjson"
+	"foretoken/internal/quote"
 	"foretoken/models/constrain"
 	"foretoken/spec"
 )
@@ -369,7 +369,7 @@ func TestBeyondTheModel(t *testing.T) {
 		{`"foretoken": {"policy": "eagle3"}`, "foretoken", "--eagle3"},
 		{`"foretoken": []`, "foretoken", "want an object"},
 		{`"foretoken": {"depth": "x"}`, "foretoken.depth", "depth is a string, want a whole number"},
-		{`"foretoken": {"` + long + `": 1}`, "foretoken." + strictjson.Shorten(long), "is unknown"},
+		{`"foretoken": {"` + long + `": 1}`, "foretoken." + quote.Name(long), "is unknown"},
 		{`"foretoken": {"policy": "` + long + `"}`, "foretoken", "policy is"},
 		{`"` + long + `": 1`, brief([]byte(long)), "there is no parameter"},
 	} {
