@@ -121,7 +121,7 @@ INLINE numbers in_bytes(bytes v) { return (numbers){{v.a, v.b}}; }
 #endif
 
 // Stores bytes of x: half a block's upper bytes, plane 0, or lower ones.
-INLINE void store_plane(i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
+INLINE void store_plane(UNUSED u32 halves, i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
   wasm_v128_store(group + 32 * block + 16 * plane + 8 * half, v);
 }
 
@@ -160,12 +160,12 @@ INLINE lanes join(v128_t a, UNUSED v128_t b) { return a; }
 INLINE lanes load_lanes(const void *a, UNUSED const void *b) { return wasm_v128_load(a); }
 INLINE lanes splat_words(const void *a, UNUSED const void *b) { return wasm_v128_load32_splat(a); }
 
-// The even and the odd ones of eight bytes as floats.
+// The even and the odd ones of the first or the upper eight bytes as floats.
 typedef struct {
   lanes even, odd;
 } float_pairs;
-INLINE float_pairs load_pairs(const void *a, UNUSED const void *b) {
-  v128_t v = wasm_u16x8_load8x8(a);
+INLINE float_pairs load_pairs(const u8 *a, UNUSED const u8 *b, u32 upper) {
+  v128_t v = wasm_u16x8_load8x8(a + 8 * upper);
   return (float_pairs){wasm_f32x4_convert_i32x4(wasm_v128_and(v, wasm_i32x4_splat(0xffff))),
                        wasm_f32x4_convert_i32x4(wasm_u32x4_shr(v, 16))};
 }
@@ -184,7 +184,7 @@ INLINE wholes wholes_of(v128_t v) {
 
 // The sums of four blocks without whole scales.
 typedef v128_t ints;
-INLINE ints join_sums(const sums *s) { return s->first; }
+INLINE ints join_sums(UNUSED u32 halves, const sums *s) { return s->first; }
 INLINE ints in_turn(ints a, UNUSED ints b, UNUSED u32 last) { return a; }
 INLINE ints less_ints(ints v, const i32 *a, UNUSED const i32 *b) { return wasm_i32x4_sub(v, wasm_v128_load(a)); }
 

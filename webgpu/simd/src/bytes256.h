@@ -93,10 +93,24 @@ INLINE crossed cross(bytes a, bytes b, bytes c, bytes d) {
                     _mm256_unpackhi_epi64(ab2, cd2)}};
 }
 
+// The same of two times two blocks, each byte a number of the first and one of the last 16: a vector has two times two
+// numbers of each block, of one half.
+INLINE crossed cross_halves(bytes ab, bytes cd) {
+  bytes first = _mm256_unpacklo_epi32(ab, cd), last = _mm256_unpackhi_epi32(ab, cd);
+  return (crossed){{field(first, 0, 0, 15), field(first, 4, 0, 15), field(last, 0, 0, 15), field(last, 4, 0, 15)}};
+}
+
+// 32 bytes, of which n times 16 exist; zeros stand for others.
+INLINE bytes load_halves(const u8 *at, i32 n) {
+  if (n >= 2) return load_bytes(at);
+  return n == 1 ? _mm256_zextsi128_si256(_mm_loadu_si128((const void *)at)) : no_bytes();
+}
+
 // Stores the bytes of half a block of x for them: upper ones, plane 0, or lower ones.
-INLINE void store_plane(i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
-  i32 *to = (i32 *)group + 32 * plane + 4 * half + block;
-  for (u32 k = 0; k < 4; k++) to[8 * k] = v[k];
+INLINE void store_plane(u32 halves, i16 *group, u32 block, u32 plane, u32 half, v128_t v) {
+  i32 *to = (i32 *)group + 32 * plane;
+  for (u32 k = 0; k < 4; k++)
+    to[halves ? 16 * (k / 2) + 8 * half + 4 * (block % 2) + 2 * (k % 2) + block / 2 : 8 * k + 4 * half + block] = v[k];
 }
 
 // The sums of four blocks of each of W rows, with numbers of some bits.
@@ -147,11 +161,15 @@ INLINE lanes splat_words(const void *a, const void *b) {
 typedef struct {
   lanes even, odd;
 } float_pairs;
-INLINE float_pairs load_pairs(const void *a, const void *b) {
-  __m128i bytes = _mm_unpacklo_epi64(_mm_loadl_epi64(a), _mm_loadl_epi64(b));
-  __m256i v = _mm256_cvtepu8_epi16(bytes);
-  return (float_pairs){_mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(0xffff))),
-                       _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 16))};
+// Every second of eight bytes, in each half of v.
+INLINE lanes float_bytes(__m256i v, i8 from) {
+  __m128i at = _mm_setr_epi8(from, -1, -1, -1, (i8)(from + 2), -1, -1, -1, (i8)(from + 4), -1, -1, -1, (i8)(from + 6),
+                             -1, -1, -1);
+  return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(at)));
+}
+INLINE float_pairs load_pairs(const void *a, const void *b, u32 upper) {
+  __m256i v = (__m256i)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1);
+  return (float_pairs){float_bytes(v, (i8)(8 * upper)), float_bytes(v, (i8)(8 * upper + 1))};
 }
 
 typedef __m256i wholes;
@@ -160,7 +178,11 @@ INLINE wholes wholes_of(v128_t v) {
                                                                          -1, -1, -1)));
 }
 
-INLINE ints join_sums(const sums *s) {
+INLINE ints join_sums(u32 halves, const sums *s) {
+  if (halves) {
+    ints v = _mm256_add_epi32(_mm256_unpacklo_epi64(s[0], s[1]), _mm256_unpackhi_epi64(s[0], s[1]));
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  }
   return _mm256_add_epi32(_mm256_blend_epi32(s[0], s[1], 0xf0), _mm256_permute2x128_si256(s[0], s[1], 0x21));
 }
 INLINE ints in_turn(ints a, ints b, u32 last) {
@@ -171,7 +193,7 @@ INLINE lanes scaled_sums(u32 apart, const sums *s, const wholes *w, const i32 *l
   __m256i a = s[0], b = s[1];
   if (less) a = _mm256_sub_epi32(a, load_bytes(less)), b = _mm256_sub_epi32(b, load_bytes(other_less));
   a = _mm256_mullo_epi32(a, w[0]), b = _mm256_mullo_epi32(b, w[1]);
-  if (!apart) return _mm256_cvtepi32_ps(join_sums((sums[]){a, b}));
+  if (!apart) return _mm256_cvtepi32_ps(join_sums(0, (sums[]){a, b}));
   lanes f = _mm256_cvtepi32_ps(a), g = _mm256_cvtepi32_ps(b);
   return _mm256_add_ps(_mm256_blend_ps(f, g, 0xf0), _mm256_permute2f128_ps(f, g, 0x21));
 }

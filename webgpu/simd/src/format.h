@@ -47,6 +47,10 @@ INLINE u32 in_planes(u32 format) { return format != Q8_0 && number_bits(format) 
 // Whether the first group of a unit is of its even, and the second of its odd blocks: the two in a byte stay together
 // longer.
 INLINE u32 in_pairs(u32 format) { return PER > 1 && format == Q4_K; }
+// Whether the numbers of a byte are crossed together too, which are of a block's two halves.
+INLINE u32 in_halves(u32 format) {
+  return PER > 1 && in_planes(format) && (format == Q4_0 || format == Q4_1 || format == IQ4_NL);
+}
 INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
@@ -132,7 +136,7 @@ INLINE scales unpack_scales(u32 format, const u32 *a, const u32 *b, u32 upper, u
       break;
     case Q4_K:
     case Q5_K: {
-      float_pairs p = load_pairs(a + 2 + 2 * upper, b + 2 + 2 * upper);  // of a scale and a minimum
+      float_pairs p = load_pairs((const u8 *)(a + 2), (const u8 *)(b + 2), upper);  // of a scale and a minimum
       r.scale = mul_lanes(splat_words(a, b), p.even);
       r.offset[0] = mul_lanes(negate_lanes(splat_words(a + 1, b + 1)), p.odd);
       break;
@@ -212,12 +216,15 @@ INLINE u32 unit_bytes(u32 format) {
 #define LOADS_FROM(at, size) __asm__("" : "+r"(at))
 #endif
 
+INLINE v128_t table_iq4_nl(void) {
+  return wasm_i8x16_make(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15);
+}
+
 // The numbers of block j of a group of a unit. Q8_0 has none: its weights are signed.
 INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
   switch (format) {
     case IQ4_NL:
-      return look_up(wasm_i8x16_make(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15),
-                     nibbles(q + 16 * j));
+      return look_up(table_iq4_nl(), nibbles(q + 16 * j));
     case Q5_0:
     case Q5_1:
       return or_bytes(nibbles(q + 20 * j + 4), fifths(q + 20 * j));
@@ -252,12 +259,18 @@ INLINE numbers unpack_numbers(u32 format, const u8 *q, u32 upper, u32 j) {
 #ifdef BYTES256
 // The numbers of a group, which has n blocks, of a unit.
 INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
-  bytes b[4];
+  if (in_halves(format)) {
+    crossed c = cross_halves(load_halves(q, (i32)n), load_halves(q + 32, (i32)n - 2));
+    UNROLL for (u32 k = 0; k < 4; k++)
+      if (format == IQ4_NL) c.v[k] = look_up(table_iq4_nl(), c.v[k]);
+    return c;
+  }
   if (in_pairs(format)) {
     crossed c = cross(load_bytes(q), load_bytes(q + 32), load_bytes(q + 64), load_bytes(q + 96));
     UNROLL for (u32 k = 0; k < 4; k++) c.v[k] = field(c.v[k], 4 * upper, 0, 15);
     return c;
   }
+  bytes b[4];
   UNROLL for (u32 j = 0; j < 4; j++) b[j] = j < n ? unpack_block(format, q, upper, j) : no_bytes();
   return cross(b[0], b[1], b[2], b[3]);
 }

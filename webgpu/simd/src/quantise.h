@@ -83,9 +83,9 @@ static inline void quantise_row(const f32 *x, u32 cols, u32 format, group *to) {
         i16 *group_x = pairs ? to[b / 8 * 2 + b % 2].x : g->x;
         // The lower byte has a sign, so the upper one is rounded.
         v128_t half = wasm_i16x8_splat(128), c = wasm_i16x8_add(a, half), d = wasm_i16x8_add(e, half);
-        store_plane(group_x, place, 0, k,
+        store_plane(in_halves(format), group_x, place, 0, k,
                     wasm_i8x16_shuffle(c, d, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
-        store_plane(group_x, place, 1, k,
+        store_plane(in_halves(format), group_x, place, 1, k,
                     wasm_i8x16_shuffle(a, e, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
         continue;
       }

@@ -79,7 +79,7 @@ INLINE void add_unit(u32 format, u32 W, u32 m, const step *t, u32 n, lanes *acc)
   UNROLL for (u32 k = 0; k < pairs; k += PER) {
     u32 other = k + PER - 1 < pairs ? k + PER - 1 : pairs - 1;
     ints joined[2];
-    UNROLL for (u32 g = 0; g < groups; g++) joined[g] = join_sums(a[g] + k);
+    UNROLL for (u32 g = 0; g < groups; g++) joined[g] = join_sums(in_halves(format), a[g] + k);
     UNROLL for (u32 g = 0; g < groups; g++) {
       const group *x = t->x[k % m] + g, *y = t->x[other % m] + g;
       const i32 *less = excess(format) ? (i32 *)x->sum : 0, *other_less = (i32 *)y->sum;
