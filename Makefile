@@ -194,7 +194,7 @@ test-full: test
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOARCH=arm64 $(GO) test -vet=off -short -timeout 60m -count=1 \
-		-run '^TestBits$$/neon' -exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" ./webgpu/simd
+		-run '^TestBits$$/(neon|dotprod)' -exec "qemu-aarch64 -L /usr/aarch64-linux-gnu" ./webgpu/simd
 	FORETOKEN_FULL=1 $(MAKE) e2e
 	FORETOKEN_FULL=1 node --test web/test/bundlers.mjs
 	$(MAKE) fuzz

@@ -25,6 +25,7 @@ func nativeForms() (forms []string) {
 		{"vnni", cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL && runtime.GOOS != "windows"}, // see src/kernel.h
 		{"avx2", cpu.X86.HasAVX2 && runtime.GOOS != "windows"},
 		{"sse4.1", cpu.X86.HasSSE41},
+		{"dotprod", cpu.ARM64.HasASIMDDP},
 		{"neon", cpu.ARM64.HasASIMD},
 	} {
 		if f.has {

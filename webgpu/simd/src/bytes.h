@@ -9,6 +9,9 @@
 
 // The most bits of numbers that an instruction multiplies as bytes.
 #ifdef __wasm_relaxed_simd__
+#define BYTE_PRODUCTS
+#endif
+#ifdef BYTE_PRODUCTS
 enum { PLANES = 7 };
 #else
 enum { PLANES = 0 };
@@ -101,10 +104,16 @@ INLINE void keep_sums(u32 wholes, sums *s) {
 }
 INLINE sums no_sums(void) { return (sums){wasm_i32x4_splat(0), wasm_i32x4_splat(0)}; }
 
-#ifdef __wasm_relaxed_simd__
-// Adds products of signed bytes and of numbers of 7 bits. Engines differ where a number has 8.
+#ifdef BYTE_PRODUCTS
+// Adds products of signed bytes and of numbers of 7 bits. Engines of WebAssembly differ where a number has 8.
 INLINE v128_t add_products(v128_t sum, const void *x, v128_t w) {
+#ifdef __wasm__
   return (v128_t)__builtin_wasm_relaxed_dot_i8x16_i7x16_add_s_i32x4(wasm_v128_load(x), w, sum);
+#else
+  // clang 16 has the intrinsic only for programs that are compiled for such processors alone.
+  __asm__("sdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(wasm_v128_load(x)), "w"(w));
+  return sum;
+#endif
 }
 
 // The sums of a block, whose x is in planes of 32 upper bytes and 32 lower ones.
@@ -126,7 +135,7 @@ INLINE void store_plane(UNUSED u32 halves, i16 *group, u32 block, u32 plane, u32
 }
 
 INLINE sums dot_block(UNUSED u32 planes, u32 wholes, numbers w, const i16 *x) {
-#ifdef __wasm_relaxed_simd__
+#ifdef BYTE_PRODUCTS
   if (planes) return dot_planes(wholes, w, x);
 #endif
   v128_t a = wasm_i32x4_add(wasm_i32x4_dot_i16x8(w.v[0], wasm_v128_load(x)),

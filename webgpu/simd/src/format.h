@@ -248,7 +248,7 @@ INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
 // The same in the order of x: see quantise.h.
 INLINE numbers unpack_numbers(u32 format, const u8 *q, u32 upper, u32 j) {
   if (format == Q8_0) return signed_numbers(q + 32 * j);
-#ifdef __wasm_relaxed_simd__
+#ifdef BYTE_PRODUCTS
   if (in_planes(format)) return in_bytes(unpack_block(format, q, upper, j));
 #endif
   if (format == Q4_0 || format == Q4_1) return all_nibbles(q + 16 * j);

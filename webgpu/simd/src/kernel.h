@@ -13,6 +13,11 @@
 #define AVX2
 #endif
 
+// Whether they are compiled for ARM's dot products of bytes.
+#ifdef __aarch64__
+#define DOTPROD
+#endif
+
 typedef int8_t i8;
 typedef int16_t i16;
 typedef int32_t i32;

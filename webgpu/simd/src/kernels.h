@@ -18,6 +18,9 @@ KERNEL(matmul, matmul_needs)          // matmul.Record, RecordNext, RecordSiLU, 
 KERNEL(matmul_avx2, matmul_avx2_needs)
 KERNEL(matmul_vnni, matmul_vnni_needs)
 #endif
+#ifdef DOTPROD
+KERNEL(matmul_dotprod, matmul_dotprod_needs)
+#endif
 KERNEL(embed, any_parts)              // layer.RecordEmbed, RecordEmbedNext
 
 KERNEL(adjust, any_parts)             // sample.RecordAdjust

@@ -7,7 +7,8 @@
 #undef KERNEL
 
 need attention_needs(const dispatch *), filter_needs(const dispatch *), matmul_needs(const dispatch *),
-    matmul_avx2_needs(const dispatch *), matmul_vnni_needs(const dispatch *), verify_needs(const dispatch *);
+    matmul_avx2_needs(const dispatch *), matmul_vnni_needs(const dispatch *), matmul_dotprod_needs(const dispatch *),
+    verify_needs(const dispatch *);
 
 static need any_parts(__attribute__((unused)) const dispatch *d) { return (need){0, ~0ull}; }
 static need by_rows(const dispatch *d) { return (need){0, PARAM(0)}; }
