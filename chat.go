@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/kind"
 	"foretoken/internal/quote"
 	"foretoken/models/chat"
 	"foretoken/models/gguf"
@@ -72,14 +73,14 @@ type Reply struct {
 func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	t, err := s.chatTemplate(&o)
 	if err != nil {
-		return nil, ofKind(ErrRequest, err)
+		return nil, kind.Of(ErrRequest, err)
 	}
-	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.files.positions {
-		return nil, refused("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
-			"is %d, want positions of the context of %d for a reply", o.Reserve, s.files.positions)})
+	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.pair.Files().Context() {
+		return nil, kind.Refuse("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
+			"is %d, want positions of the context of %d for a reply", o.Reserve, s.pair.Files().Context())})
 	}
 	if err := chat.CheckVariables(o.Vars); err != nil {
-		return nil, ofKind(ErrRequest, err)
+		return nil, kind.Of(ErrRequest, err)
 	}
 	c := &Chat{s: s, template: t, reserve: o.Reserve}
 	if o.System != "" {
@@ -87,7 +88,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	}
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
-			return nil, refused("foretoken: %w", &spec.FieldError{Field: fmt.Sprintf("messages[%d].role", i),
+			return nil, kind.Refuse("foretoken: %w", &spec.FieldError{Field: fmt.Sprintf("messages[%d].role", i),
 				Reason: fmt.Sprintf("is %s, want system, user, assistant or tool", quote.Text(m.Role))})
 		}
 		c.messages = append(c.messages, m)
@@ -120,7 +121,7 @@ func (c *Chat) Send(ctx context.Context, m Message, r Request, emit func(*Event)
 		m.Role = RoleUser
 	case RoleUser, RoleTool:
 	default:
-		return nil, refused("foretoken: a message of role %.80q cannot be answered; want user or tool", m.Role)
+		return nil, kind.Refuse("foretoken: a message of role %.80q cannot be answered; want user or tool", m.Role)
 	}
 	return c.answer(ctx, append(slices.Clip(c.messages), m), c.dropped, r, emit)
 }
@@ -133,7 +134,7 @@ func (c *Chat) Regenerate(ctx context.Context, r Request, emit func(*Event) erro
 		n--
 	}
 	if n == 0 || !answerable(c.messages[n-1]) {
-		return nil, refused("foretoken: the conversation has no message to answer yet")
+		return nil, kind.Refuse("foretoken: the conversation has no message to answer yet")
 	}
 	return c.answer(ctx, slices.Clip(c.messages[:n]), 0, r, emit)
 }
@@ -141,12 +142,12 @@ func (c *Chat) Regenerate(ctx context.Context, r Request, emit func(*Event) erro
 // Edit gives message i of Messages another content, drops all that came after it, and answers.
 func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit func(*Event) error) (*Reply, error) {
 	if i < 0 || i >= len(c.messages) {
-		return nil, refused("foretoken: there is no message %d to edit; the conversation has 0 to %d", i,
+		return nil, kind.Refuse("foretoken: there is no message %d to edit; the conversation has 0 to %d", i,
 			len(c.messages)-1)
 	}
 	m := c.messages[i]
 	if !answerable(m) {
-		return nil, refused("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
+		return nil, kind.Refuse("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
 			"answered again", i, quote.Name(m.Role))
 	}
 	m.Content, m.Parts = content, nil
@@ -162,7 +163,7 @@ func (c *Chat) answer(
 	ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error,
 ) (*Reply, error) {
 	if r.Echo {
-		return nil, ofKind(ErrRequest, spec.Refuse("echo", "is true, and an answer does not repeat its conversation"))
+		return nil, kind.Of(ErrRequest, spec.Refuse("echo", "is true, and an answer does not repeat its conversation"))
 	}
 	ids, unseen, err := c.fit(ctx, messages, dropped, &r)
 	var got *Result
@@ -201,7 +202,7 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 func (c *Chat) fit(
 	ctx context.Context, messages []Message, dropped int, r *Request,
 ) (ids []int32, unseen int, err error) {
-	most := c.s.target.Limits().Context
+	most := c.s.pair.Target.Limits().Context
 	reserve := c.reserve
 	if reserve == 0 {
 		reserve = max(most/4, 1)
@@ -223,7 +224,7 @@ func (c *Chat) fit(
 		case err != nil && (last || !errors.Is(err, ErrContextFull)):
 			return nil, 0, err
 		case last:
-			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
+			return nil, 0, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
 				"goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open "+
 				"the models with a longer context", len(ids), reserve, most, len(ids)+reserve-most))
 		}
@@ -262,7 +263,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, tok: s.tok, context: s.files.positions,
+	t := &template{Template: s.template, tok: s.tok, context: s.pair.Files().Context(),
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr
@@ -270,7 +271,7 @@ func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
 	t.note = "conversations are rendered by the template that was given, not by the file's own"
 	last := s.given.Load()
 	if last == nil || last.text != o.Template {
-		parsed, err := chat.New(o.Template, s.templateOptions())
+		parsed, err := chat.New(o.Template, templateOptions(s.tok))
 		if err != nil {
 			return t, err
 		}
@@ -288,10 +289,10 @@ type givenTemplate struct {
 }
 
 // templateOptions returns the texts of BOS and EOS for a template.
-func (s *Session) templateOptions() chat.Options {
-	bos, _ := s.tok.BOS() // of a missing token the text is empty
-	eos, _ := s.tok.EOS()
-	return chat.Options{BOS: s.tok.TokenText(bos), EOS: s.tok.TokenText(eos)}
+func templateOptions(tok *tokenizer.Tokenizer) chat.Options {
+	bos, _ := tok.BOS() // of a missing token the text is empty
+	eos, _ := tok.EOS()
+	return chat.Options{BOS: tok.TokenText(bos), EOS: tok.TokenText(eos)}
 }
 
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
@@ -303,14 +304,14 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 	options.Yield = yield
 	text, mark, err := t.RenderGuarded(messages, options, t.tok.Guard())
 	if err != nil {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %w", err))
+		return nil, kind.Of(ErrRequest, fmt.Errorf("foretoken: %w", err))
 	}
 	bytes := len(text)
 	if mark != "" {
 		bytes -= len(mark) * strings.Count(text, mark)
 	}
 	if least := t.tok.Least(bytes, true); least > t.context {
-		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the conversation has %d bytes with what the "+
+		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the conversation has %d bytes with what the "+
 			"template writes, which are at least %d tokens, but the context holds %d; shorten it, or open the models "+
 			"with a longer context", bytes, least, t.context))
 	}
@@ -322,7 +323,7 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 		ids = slices.Insert(ids, 0, bos)
 	}
 	if len(ids) == 0 {
-		return nil, refused("foretoken: the chat template wrote nothing")
+		return nil, kind.Refuse("foretoken: the chat template wrote nothing")
 	}
 	return ids, nil
 }

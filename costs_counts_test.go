@@ -154,7 +154,7 @@ func BenchmarkAutoByCounts(b *testing.B) {
 					}
 					costs := learnt[j]
 					c.Fitted.Costs = costs
-					target, draft := timedTarget{s.target, m}, &timedDraft{DraftModel: s.draft, m: m}
+					target, draft := timedTarget{s.pair.Target, m}, &timedDraft{DraftModel: s.pair.Draft, m: m}
 					p, err := c.Parts(target, draft)
 					if err != nil {
 						b.Fatal(err)

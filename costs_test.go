@@ -76,7 +76,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 				if auto.Policy, auto.Source = methods.DrafterAuto, r.source; r.cheap >= 0 {
 					auto.Fitted.Costs = costs(r.cheap, r.sync)
 				}
-				s.models().Reset()
+				modelsOf(s.pair).Reset()
 				got, err := s.Generate(context.Background(), p.Prompt, auto, func(e *Event) error {
 					if e.Round.Joint {
 						joint[way]++
@@ -90,7 +90,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 					t.Errorf("%s by %s, %s: %v, plain decoding gives %v", how, way, p.ID, got.TokenIDs, want.TokenIDs)
 				}
 				drafted[way] += got.Stats.Drafted
-				draft, head := s.draft.Len() > 0, s.head.Len() > 0
+				draft, head := s.pair.Draft.Len() > 0, s.pair.Head.Len() > 0
 				if r.cheap >= 0 && (draft != (r.cheap == goodput.SmallDraft) || head == draft) {
 					t.Errorf("%s by %s, %s: the draft took part: %v, the head: %v", how, way, p.ID, draft, head)
 				}
@@ -122,7 +122,7 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 			costs, timed := s.costs.Known(), s.costs.Timed()
 			s.turn.Unlock()
 			if timed {
-				if !costs.Measured(s.defaultConfig(s.MaxNodes()).Nodes, goodput.SmallDraft) {
+				if !costs.Measured(s.defaultConfig().Nodes, goodput.SmallDraft) {
 					t.Errorf("measured %+v", costs)
 				}
 				return costs
@@ -140,7 +140,7 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	}
 	s := demoSessionWith(t, "cpu", Options{Lean: true})
 	costs := measured(s)
-	if s.target.Len() > 0 || len(costs.Learnt) > 0 {
+	if s.pair.Target.Len() > 0 || len(costs.Learnt) > 0 {
 		t.Error("timing left its text or what it learnt")
 	}
 	generate(s, methods.DrafterAuto)
@@ -151,11 +151,11 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 		early := demoSessionWith(t, "cpu", Options{Lean: true})
 		generate(early, policy)
 		early.turn.Lock()
-		held := early.target.Len()
+		held := early.pair.Target.Len()
 		early.turn.Unlock()
-		if measured(early); early.target.Len() != held || held == 0 {
+		if measured(early); early.pair.Target.Len() != held || held == 0 {
 			t.Errorf("measuring took away the text of a request of %s: of %d tokens it left %d", policy, held,
-				early.target.Len())
+				early.pair.Target.Len())
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestCostsAreKept(t *testing.T) {
 	if err := s.TimePasses(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s.target.Len() != 0 || s.draft.Len() != 0 {
+	if s.pair.Target.Len() != 0 || s.pair.Draft.Len() != 0 {
 		t.Error("measuring left tokens in the caches")
 	}
 	stored, err := json.Marshal(s.Tuning())
@@ -296,7 +296,7 @@ func TestRequestsWithoutPause(t *testing.T) {
 			}
 		}
 		s.turn.Lock()
-		s.costs = costmodel.New("", nil, s.predictedCosts)
+		s.costs = costmodel.New("", nil, goodput.NewCosts)
 		s.turn.Unlock()
 		for i := range 4 {
 			r := DefaultRequest()

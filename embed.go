@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 
+	"foretoken/internal/kind"
 	"foretoken/internal/quote"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
@@ -37,27 +38,27 @@ func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embe
 // EmbedIDs is Embed for a tokenised text.
 func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*Embedding, error) {
 	if o.Pooling != "" && o.Pooling != "mean" && o.Pooling != "last" {
-		return nil, refused("foretoken: %w", &spec.FieldError{Field: "pooling",
+		return nil, kind.Refuse("foretoken: %w", &spec.FieldError{Field: "pooling",
 			Reason: fmt.Sprintf("is %s, want mean or last", quote.Text(o.Pooling))})
 	}
 	if len(ids) == 0 {
-		return nil, refused("foretoken: the text is empty and the model has no token to begin with")
+		return nil, kind.Refuse("foretoken: the text is empty and the model has no token to begin with")
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if err := s.ensureDevice(ctx); err != nil {
+	if err := s.pair.Ensure(ctx); err != nil {
 		return nil, err
 	}
-	if most := s.target.Limits().Context; len(ids) > most {
-		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
+	if most := s.pair.Target.Limits().Context; len(ids) > most {
+		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
-	last := cmp.Or(o.Pooling, s.target.Arch.Pooling) == "last"
+	last := cmp.Or(o.Pooling, s.pair.Target.Arch.Pooling) == "last"
 	var sum []float64
 	pool := func() error {
-		sum = make([]float64, s.target.Arch.Dim)
+		sum = make([]float64, s.pair.Target.Arch.Dim)
 		at := 0
-		return s.target.Hidden(ctx, ids, func(state []float32) {
+		return s.pair.Target.Hidden(ctx, ids, func(state []float32) {
 			if at++; last && at < len(ids) {
 				return
 			}
@@ -66,7 +67,7 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 			}
 		})
 	}
-	if err := s.retry(ctx, pool(), pool); err != nil {
+	if err := s.pair.Retry(ctx, pool(), pool); err != nil {
 		return nil, err
 	}
 	scale := 1.0

@@ -27,7 +27,7 @@ func matched(t testing.TB, s *Session) map[string]Request {
 				if drafter == method.DrafterEAGLE2 { // the page's shape, which has calibrations
 					r.Depth, r.TopK, r.Nodes = 4, 4, 16
 				}
-				if r.Validate() != nil || source == method.SourceEAGLE3 && s.head == nil {
+				if r.Validate() != nil || source == method.SourceEAGLE3 && s.pair.Head == nil {
 					continue
 				}
 				all[drafter+"/"+source+"/"+adapt] = r
@@ -99,7 +99,7 @@ func TestLossyMethodsSaySo(t *testing.T) {
 	prompt := goPrompts(t)[0].Prompt
 	for _, m := range method.All() {
 		r := Request{Policy: m.Name, MaxTokens: 8}
-		if m.Name == "eagle3" && s.head == nil || m.Config.Adapt == method.AdaptHetero {
+		if m.Name == "eagle3" && s.pair.Head == nil || m.Config.Adapt == method.AdaptHetero {
 			continue
 		}
 		got, err := s.Generate(context.Background(), prompt, r, nil)

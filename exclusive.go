@@ -3,6 +3,8 @@ package foretoken
 import (
 	"context"
 
+	"foretoken/internal/kind"
+	"foretoken/internal/pair"
 	"foretoken/models/llama"
 	"foretoken/webgpu"
 )
@@ -15,7 +17,7 @@ type Models struct {
 	Draft  *llama.Draft  // nil without a draft
 	Head   *llama.EAGLE3 // nil without an EAGLE-3 head
 
-	session *Session
+	pair *pair.Pair
 }
 
 // Reset empties the KV caches of all models.
@@ -32,13 +34,13 @@ func (m Models) Reset() {
 // Progressed reports that the work advanced. A session gives a device up after several losses in a row; losses
 // before the call no longer count as of the same row.
 func (m Models) Progressed() {
-	if m.session != nil {
-		m.session.losses = 0
+	if m.pair != nil {
+		m.pair.Progressed()
 	}
 }
 
-func (s *Session) models() Models {
-	return Models{Device: s.dev, Target: s.target, Draft: s.draft, Head: s.head, session: s}
+func modelsOf(p *pair.Pair) Models {
+	return Models{Device: p.Device(), Target: p.Target, Draft: p.Draft, Head: p.Head, pair: p}
 }
 
 // Exclusive runs work on the models while no request runs, after the compilation in the background has ended. Where
@@ -48,32 +50,28 @@ func (s *Session) models() Models {
 func (s *Session) Exclusive(ctx context.Context, work func(Models) error) error {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	if err := s.ensureDevice(ctx); err != nil {
+	if err := s.pair.Ensure(ctx); err != nil {
 		return err
 	}
 	warmed := func() error {
 		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
-		return work(s.models())
+		return work(modelsOf(s.pair))
 	}
-	return s.retry(ctx, warmed(), warmed)
+	return s.pair.Retry(ctx, warmed(), warmed)
 }
-
-// Device returns the device that the session runs on. After a loss it is another one. Call it from the function that
-// receives events, or while no request runs.
-func (s *Session) Device() webgpu.Device { return s.dev }
 
 // Check refuses a request that the session cannot run, with the reason, and records the programs of one that it
 // can.
 func (s *Session) Check(r Request) error {
 	if err := r.validateNumbers(); err != nil {
-		return ofKind(ErrRequest, err)
+		return kind.Of(ErrRequest, err)
 	}
 	return s.Exclusive(context.Background(), func(Models) error {
 		c, err := s.configOf(&r)
 		if err == nil {
-			_, err = s.compile(&r, c)
+			_, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs())
 		}
 		return err
 	})
@@ -84,11 +82,8 @@ func (s *Session) Check(r Request) error {
 func (s *Session) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 	var logs []float32
 	err := s.Exclusive(ctx, func(Models) (err error) {
-		logs, err = s.target.Score(ctx, tokens)
+		logs, err = s.pair.Target.Score(ctx, tokens)
 		return err
 	})
 	return logs, err
 }
-
-// MaxNodes returns the number of nodes that the target verifies in one pass, the root included.
-func (s *Session) MaxNodes() int { return s.target.Limits().MaxRows }

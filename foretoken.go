@@ -8,7 +8,6 @@
 package foretoken
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,19 +17,15 @@ import (
 
 	"foretoken/internal/costmodel"
 	"foretoken/internal/files"
-	"foretoken/internal/quote"
+	"foretoken/internal/kind"
+	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
-	"foretoken/models/arch"
 	"foretoken/models/chat"
 	"foretoken/models/constrain"
-	"foretoken/models/convert"
-	"foretoken/models/gguf"
 	"foretoken/models/graph"
-	"foretoken/models/llama"
-	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
-	"foretoken/spec"
 	"foretoken/spec/adapt"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
 
@@ -79,39 +74,40 @@ type Progress struct {
 	Note  string `json:"note,omitempty"`
 }
 
+// Loss reports the loss of the device, or the recovery from it.
+type Loss struct {
+	Reason    string        // why the device was lost, in one line
+	Times     int           // losses in a row, this one included
+	Recovered bool          // the session goes on
+	Took      time.Duration // since the loss was noticed, if the session recovered
+}
+
+func (l Loss) String() string {
+	if l.Recovered {
+		return fmt.Sprintf("the models are loaded again after %.1f s, going on", l.Took.Seconds())
+	}
+	return fmt.Sprintf("the device was lost (%s); loading the models again", l.Reason)
+}
+
 // Session is a pair of models on a device. It serves one request at a time.
 type Session struct {
-	turn   warmup.Turn
-	state  state
-	dev    webgpu.Device
-	tok    *tokenizer.Tokenizer
-	target *llama.Target
-	draft  *llama.Draft  // nil without a draft
-	head   *llama.EAGLE3 // nil without a head
-	info   Info
-	pair   spec.Fingerprint // of target and draft; headPair is of target and head
-
-	headPair spec.Fingerprint
-	fitted   Calibrations
-
-	lean   bool
-	warmup *warmup.Warmup
+	turn   warmup.Turn // held by a request, by Exclusive, and by each step of warmup
+	pair   *pair.Pair
 	costs  *costmodel.Model
+	warmup *warmup.Warmup // of the models as they were loaded last
 
-	owner string             // of the last request: of what the KV caches and adasd hold
-	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
+	lean   bool // Options.Lean
+	fitted Calibrations
+	loadMS float64
 
-	vocab *constrain.Vocab
-
+	tok         *tokenizer.Tokenizer
+	vocab       *constrain.Vocab
 	template    *chat.Template // the target's; nil where templateErr says why
 	templateErr error
 	given       atomic.Pointer[givenTemplate]
 
-	files     *modelFiles
-	options   Options
-	owned     bool         // Options.Reopen opened dev
-	losses    int          // of the device since the last committed token
-	allLosses atomic.Int64 // see Losses
+	owner string             // of the last request: of what the KV caches and adasd hold
+	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 }
 
 // Info describes a session.
@@ -128,126 +124,84 @@ type Info struct {
 // caller's; Close frees the session's objects on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o Options) (*Session, error) {
 	begin := time.Now()
-	p, err := readHeaders(target, draft, o)
-	if err != nil {
-		return nil, ofKind(ErrModel, err)
-	}
-	memory, err := p.memory(o, dev.Info().Limits)
-	if err != nil {
-		return nil, ofKind(ErrMemory, err)
-	}
-	s := &Session{dev: dev, tok: p.tok, files: p, options: o, lean: o.Lean && p.head == nil}
-	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
-	s.template, s.templateErr = chat.ForFile(p.target, s.templateOptions())
+	s := &Session{lean: o.Lean}
 	if o.Calibrations != nil {
 		s.fitted = *o.Calibrations
 	}
-	s.info.Device = dev.Info()
-	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
-		err = s.reopen(ctx, err)
-	}
+	ofPair := o.pair()
+	ofPair.Acceptance, ofPair.Loaded = s.fitted.Head, func(p *pair.Pair) { s.loaded(p, o.Tuning[tuningCosts]) }
+	f, err := pair.Read(target, draft, ofPair)
 	if err != nil {
-		s.Close()
+		return nil, kind.Of(ErrModel, err)
+	}
+	memory, err := f.Memory(dev.Info().Limits)
+	if err != nil {
+		return nil, kind.Of(ErrMemory, err)
+	}
+	progress := o.Progress
+	if progress == nil {
+		progress = func(Progress) {}
+	}
+	progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
+	s.tok = f.Tokenizer()
+	s.template, s.templateErr = chat.ForFile(f.Target(), templateOptions(s.tok))
+	s.turn.Lock() // warmup begins once the session is open
+	defer s.turn.Unlock()
+	if _, err := pair.Open(ctx, dev, f); err != nil {
 		return nil, loadingError(err)
 	}
-	s.costs = costmodel.New(s.costsKey(), o.Tuning[tuningCosts], s.predictedCosts)
-	s.vocab = constrain.NewVocab(s.tok, s.target.Limits().Vocab)
-	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
-	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
-	s.warmUpIdle()
+	s.vocab = constrain.NewVocab(s.tok, s.pair.Target.Limits().Vocab)
+	s.loadMS = float64(time.Since(begin)) / float64(time.Millisecond)
+	progress(Progress{Stage: "ready", Done: 1, Total: 1})
 	return s, nil
 }
 
-// openModel reads a file's header and its tokenizer.
-func openModel(src files.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
-	f, err := gguf.Open(src)
-	if err != nil {
-		return nil, nil, err
+// pair returns the options of the pair.
+func (o *Options) pair() pair.Options {
+	p := pair.Options{Context: o.Context, Nodes: o.Nodes, Candidates: o.Candidates, KV: o.KV, Memory: o.Memory,
+		Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config, SHA256: o.SHA256, Reopen: o.Reopen,
+		Default: method.ByName(DefaultRequest().Policy)}
+	if o.Lean {
+		p.First = firstNodes
 	}
-	tok, err := check(f)
-	return f, tok, err
+	if o.Progress != nil {
+		p.Progress = func(step pair.Progress) { o.Progress(Progress(step)) }
+	}
+	if o.Lost != nil {
+		p.Lost = func(l pair.Loss) { o.Lost(Loss(l)) }
+	}
+	return p
 }
 
-// check refuses a file that cannot be run, and returns its tokenizer. Numbers are compared before any list is read.
-func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
-	c, err := arch.Read(f, 0)
-	if err := cmp.Or(convert.CheckWhole(f), err); err != nil {
-		return nil, err
+// loadingError gives an error of loading its kind.
+func loadingError(err error) error {
+	switch {
+	case errors.Is(err, webgpu.ErrNoMemory):
+		return kind.Of(ErrMemory, err)
+	case errors.Is(err, webgpu.ErrDeviceLost), errors.Is(err, webgpu.ErrTimeout):
+		return err
 	}
-	for i := range f.Tensors {
-		if t := &f.Tensors[i]; !quant.Supported(t.Type) {
-			return nil, fmt.Errorf("foretoken: %s: tensor %s is %s; %s can be run", f.Name(),
-				quote.Name(t.Name), t.Type, quant.Names)
-		}
-	}
-	if err := c.CheckVocab(f.Name(), tokenizer.Count(f)); err != nil {
-		return nil, err
-	}
-	return tokenizer.New(f)
-}
-
-// contextOf is the length both models are loaded with.
-func contextOf(asked int, files ...*gguf.File) (int, error) {
-	most := arch.DefaultContext
-	for _, f := range files {
-		if f == nil {
-			continue
-		}
-		c, err := arch.Read(f, asked)
-		if err != nil {
-			return 0, err
-		}
-		if asked > c.Context {
-			return 0, refused("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked,
-				f.Name(), c.Context)
-		}
-		most = min(most, c.Usable())
-	}
-	if asked < 0 {
-		return 0, refused("foretoken: a context of %d was asked for", asked)
-	}
-	if asked > 0 {
-		return asked, nil
-	}
-	return most, nil
+	return kind.Of(ErrModel, err)
 }
 
 // Info describes the session.
-func (s *Session) Info() Info { return s.info }
+func (s *Session) Info() Info {
+	i := s.pair.Info()
+	return Info{i.Device, i.Target, i.Draft, i.EAGLE3, s.loadMS, i.GPUBytes}
+}
 
 // Files returns what the session's models are to those who must not know where they lie, by the names of their sources:
 // errors name these.
-func (s *Session) Files() map[string]string {
-	files := map[string]string{s.files.target.Name(): "the target"}
-	if s.files.draft != nil {
-		files[s.files.draft.Name()] = "the draft model"
-	}
-	if head := s.options.EAGLE3; head != nil {
-		files[head.Name()] = "the EAGLE-3 head"
-	}
-	return files
-}
+func (s *Session) Files() map[string]string { return s.pair.Files().Names() }
 
 // Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session
 // on the same adapter. Add the latter to what is stored of other sessions.
 func (s *Session) Tuning() map[string]map[string]string {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	out := s.choices()
+	out := s.pair.Tuning()
 	if stored := s.costs.Stored(); stored != nil {
 		out[tuningCosts] = stored
-	}
-	return out
-}
-
-// choices returns the kernel choices of the loaded models.
-func (s *Session) choices() map[string]map[string]string {
-	out := map[string]map[string]string{"target": s.target.Kernels.Choices()}
-	if s.draft != nil {
-		out["draft"] = s.draft.Kernels.Choices()
-	}
-	if s.head != nil {
-		out["eagle3"] = s.head.Kernels.Choices()
 	}
 	return out
 }
@@ -255,60 +209,32 @@ func (s *Session) choices() map[string]map[string]string {
 // Tokenizer is the pair's.
 func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
+// Device returns the device that the session runs on. After a loss it is another one. Call it from the function that
+// receives events, or while no request runs.
+func (s *Session) Device() webgpu.Device { return s.pair.Device() }
+
+// MaxNodes returns the number of nodes that the target verifies in one pass, the root included.
+func (s *Session) MaxNodes() int { return s.pair.Target.Limits().MaxRows }
+
+// Losses counts the losses of the session's device. Discard times measured while the number changed.
+func (s *Session) Losses() int { return s.pair.Losses() }
+
 // Close frees the session's objects on the device.
 func (s *Session) Close() {
 	s.turn.Lock()
 	defer s.turn.Unlock()
-	s.state = closed
-	if s.head != nil {
-		s.head.Close()
-	}
-	if s.draft != nil {
-		s.draft.Close()
-	}
-	if s.target != nil {
-		s.target.Close()
-	}
-	if s.owned {
-		s.dev.Destroy()
-	}
+	s.pair.Close()
 }
-
-// Refusals of policies that the session cannot run.
-var (
-	errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
-		"one; give a head (--eagle3) or use source model")
-	errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
-		"use policy none or ngram")
-)
 
 // Kinds of errors that callers handle; test with errors.Is. Messages name the file, the field and the remedy.
 // ErrNoChatTemplate and the errors of package webgpu are further kinds.
 var (
 	// ErrRequest reports a wrong setting, or one that needs more than the session was opened with.
-	ErrRequest = errors.New("foretoken: a setting cannot be used")
+	ErrRequest = kind.Request
 	// ErrModel reports a file without a usable model, or one that does not match the others.
-	ErrModel = errors.New("foretoken: a model cannot be used")
+	ErrModel = kind.Model
 	// ErrMemory reports models larger than the device's memory or Options.Memory.
-	ErrMemory = errors.New("foretoken: the models do not fit")
+	ErrMemory = kind.Memory
 	// ErrContextFull reports a prompt that leaves no room in the context.
-	ErrContextFull = errors.New("foretoken: the context is full")
+	ErrContextFull = kind.ContextFull
 )
-
-// kinded adds a kind to an error and keeps its message.
-type kinded struct{ err, kind error }
-
-func (k *kinded) Error() string   { return k.err.Error() }
-func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
-
-// ofKind gives an error a kind; nil stays nil.
-func ofKind(kind, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &kinded{err, kind}
-}
-
-func refused(format string, args ...any) error {
-	return ofKind(ErrRequest, fmt.Errorf(format, args...))
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"foretoken/internal/kind"
 	"foretoken/models/constrain"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
@@ -22,15 +23,15 @@ func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit f
 	case err != nil:
 		return nil, err
 	case len(ids) == 0:
-		return nil, refused("foretoken: the prompt is empty and the model has no token to begin with")
+		return nil, kind.Refuse("foretoken: the prompt is empty and the model has no token to begin with")
 	}
 	return s.GenerateIDs(ctx, ids, r, emit)
 }
 
 // encode tokenises a text. One that cannot have as few tokens as the context holds is refused before that.
 func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.EncodeOptions) ([]int32, error) {
-	if most, least := s.target.Limits().Context, s.tok.Least(len(text), o.Special); least > most {
-		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, which are at least %d tokens, "+
+	if most, least := s.pair.Target.Limits().Context, s.tok.Least(len(text), o.Special); least > most {
+		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, which are at least %d tokens, "+
 			"but the context holds %d; shorten it, or open the models with a longer context", what, len(text), least,
 			most))
 	}
@@ -40,9 +41,9 @@ func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.Enc
 
 // GenerateIDs is Generate for a tokenised prompt.
 func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit func(*Event) error) (*Result, error) {
-	if most := s.target.Limits().Context; len(ids) > most {
-		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds %d; "+
-			"shorten it, or open the models with a longer context", len(ids), most))
+	if most := s.pair.Target.Limits().Context; len(ids) > most {
+		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds "+
+			"%d; shorten it, or open the models with a longer context", len(ids), most))
 	}
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -59,7 +60,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		return nil, err
 	}
 	if r.NoReuse || r.Owner != s.owner {
-		s.models().Reset()
+		modelsOf(s.pair).Reset()
 	}
 	if r.Owner != s.owner {
 		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
@@ -85,10 +86,10 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	}
 	out.Stats, err = j.generator.Generate(ctx, ids, options, func(e *spec.Event) error {
 		e.Stats.Guessed = j.guessed
-		s.describe(&event, e, text, &r)
+		describe(&event, e, text, &r, s.tok)
 		event.Text, before = before+event.Text, ""
 		if len(e.Tokens) > 0 {
-			s.losses = 0
+			s.pair.Progressed()
 		}
 		all.WriteString(event.Text)
 		out.TokenIDs = append(out.TokenIDs, e.Tokens...)
@@ -99,7 +100,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		return emit(&event)
 	})
 	if refusal := (*constrain.Error)(nil); errors.As(err, &refusal) {
-		err = ofKind(ErrRequest, err)
+		err = kind.Of(ErrRequest, err)
 	}
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func aborted(ids []int32, emit func(*Event) error) (*Result, error) {
 }
 
 // describe fills event with the round e: its tokens, their text and, if the request asks for them, log-probabilities.
-func (s *Session) describe(event *Event, e *spec.Event, text *tokenizer.Writer, r *Request) {
+func describe(event *Event, e *spec.Event, text *tokenizer.Writer, r *Request, tok *tokenizer.Tokenizer) {
 	pieces := text.Take(e.Finish != "")
 	*event = Event{Tokens: event.Tokens[:0], Round: e}
 	for i, id := range e.Tokens {
@@ -132,7 +133,7 @@ func (s *Session) describe(event *Event, e *spec.Event, text *tokenizer.Writer, 
 		}
 		token := Token{ID: id, Text: pieces[i], Kind: e.Origins[i], Depth: depth}
 		if r.LogProbs {
-			s.addLogProbs(&token, e, i, r.TopLogProbs)
+			token.addLogProbs(e, i, r.TopLogProbs, tok)
 		}
 		event.Tokens = append(event.Tokens, token)
 		event.Text += pieces[i]
@@ -143,12 +144,12 @@ func (s *Session) describe(event *Event, e *spec.Event, text *tokenizer.Writer, 
 }
 
 // addLogProbs adds the log-probabilities of the i-th token of a round and of the n likeliest tokens at its position.
-func (s *Session) addLogProbs(t *Token, e *spec.Event, i, n int) {
+func (t *Token) addLogProbs(e *spec.Event, i, n int, tok *tokenizer.Tokenizer) {
 	text := func(id int32) string {
-		if s.tok.Special(id) {
-			return s.tok.TokenText(id)
+		if tok.Special(id) {
+			return tok.TokenText(id)
 		}
-		return strings.ToValidUTF8(string(s.tok.Piece(id)), "\ufffd")
+		return strings.ToValidUTF8(string(tok.Piece(id)), "\ufffd")
 	}
 	p, out := e.LogProbs[i], &e.Outputs[e.Path[i]]
 	t.LogProb, t.Piece = &p, text(t.ID)

@@ -301,13 +301,13 @@ func (l *kernelList) session(name string, target, draft files.Source, f matmul.F
 	for _, r := range requests {
 		if c := r.Config(); c.Source == method.SourceEAGLE3 { // has no calibrations of its own
 			bins, classifier := *s.fitted.Hetero[0], *s.fitted.C2T
-			bins.Fingerprint = s.headPair.Shaped(c.TopK, c.Depth, c.Nodes)
-			classifier.Fingerprint = s.headPair
+			bins.Fingerprint = s.pair.HeadFingerprint().Shaped(c.TopK, c.Depth, c.Nodes)
+			classifier.Fingerprint = s.pair.HeadFingerprint()
 			r.Fitted.Hetero, r.Fitted.C2T = &bins, &classifier
 		}
 		c, err := s.configOf(&r)
 		if err == nil {
-			_, err = s.compile(&r, c)
+			_, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs())
 		}
 		if err != nil {
 			text, _ := json.Marshal(r)
@@ -315,7 +315,7 @@ func (l *kernelList) session(name string, target, draft files.Source, f matmul.F
 		}
 	}
 	if requests != nil {
-		if _, err := s.target.Score(context.Background(), make([]int32, 40)); err != nil {
+		if _, err := s.pair.Target.Score(context.Background(), make([]int32, 40)); err != nil {
 			l.t.Fatal(err)
 		}
 	}
@@ -353,10 +353,7 @@ func (l *kernelList) choices(target, draft files.Source, f matmul.Family, lanes 
 	software.Software = true
 	s := l.open(graph.NewDryRun(software), target, draft, o)
 	defer s.Close()
-	out := s.choices()
-	if s.head != nil {
-		out["eagle3"] = s.head.Kernels.Choices()
-	}
+	out := s.pair.Tuning()
 	for _, choices := range out {
 		for class := range choices {
 			choices[class] = f.String()

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"foretoken/internal/kind"
 	"foretoken/models/constrain"
 	"foretoken/spec"
-	"foretoken/spec/goodput"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 )
 
@@ -23,19 +24,19 @@ type job struct {
 // request again.
 func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 	if err := r.validateNumbers(); err != nil {
-		return nil, ofKind(ErrRequest, err)
+		return nil, kind.Of(ErrRequest, err)
 	}
-	if err := s.ensureDevice(ctx); err != nil {
+	if err := s.pair.Ensure(ctx); err != nil {
 		return nil, err
 	}
 	var j *job
 	resolve := func() (err error) {
-		if j, err = s.resolve(ctx, r); err != nil && !s.lostBy(err) {
-			err = ofKind(ErrRequest, err)
+		if j, err = s.resolve(ctx, r); err != nil && !s.pair.LostBy(err) {
+			err = kind.Of(ErrRequest, err)
 		}
 		return err
 	}
-	err := s.retry(ctx, resolve(), resolve)
+	err := s.pair.Retry(ctx, resolve(), resolve)
 	return j, err
 }
 
@@ -55,68 +56,73 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 		}
 	}
 	if s.startsLean(c) && !s.warmup.Done() && c.Nodes <= s.MaxNodes() {
-		limitTrees(&c, firstNodes)
+		c = c.Limit(firstNodes)
 	}
 	j.config = c
-	if j.generator, err = s.compile(r, c); err != nil {
+	if j.generator, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs()); err != nil {
 		return nil, err
 	}
-	if err := s.check(r); err != nil {
+	if err := r.check(s.pair.Target.Limits()); err != nil {
 		return nil, err
 	}
 	j.guide, err = constrain.NewGuide(ctx, r.Constraints, s.vocab)
 	return j, err
 }
 
-// configOf returns a request's method with the session's calibrations. Trees of auto that the request does not limit
-// fit the target.
-func (s *Session) configOf(r *Request) (method.Config, error) {
-	c := r.Config()
+// configOf returns a request's method with the session's calibrations, unless the request brings its own. Trees of auto
+// that the request does not limit fit the target.
+func (s *Session) configOf(r *Request) (c method.Config, err error) {
+	c = r.Config()
 	c.Fitted = r.Fitted
 	if r.Nodes == 0 {
-		limitTrees(&c, s.MaxNodes())
+		c = c.Limit(s.MaxNodes())
 	}
-	return c, s.addCalibrations(&c)
+	if c.Carry && c.Fitted.AdaSD == nil {
+		c.Fitted.AdaSD = &s.adasd
+	}
+	ids := s.pair.Fingerprint()
+	if c.Source == method.SourceEAGLE3 {
+		ids = s.pair.HeadFingerprint()
+	} else if s.fitted.Head != nil && s.pair.Draft != nil { // an acceptance head reads the draft's hidden states
+		c.Fitted.Head = true
+	}
+	switch c.Adapt {
+	case method.AdaptHetero:
+		if c.Fitted.Hetero == nil {
+			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, ids.Shaped(c.TopK, c.Depth, c.Nodes))
+		}
+	case method.AdaptC2T:
+		if c.Fitted.C2T == nil && s.fitted.C2T != nil {
+			c.Fitted.C2T, err = s.fitted.C2T, s.fitted.C2T.Matches(ids)
+		}
+	}
+	return c, err
 }
 
-// costsFor returns the costs that a request decides by, and whether they were not timed: a lean session does not keep
-// requests waiting for that, unless they come without pauses.
-func (s *Session) costsFor(ctx context.Context, c method.Config) (costs *goodput.Costs, guessed bool, err error) {
-	if !s.startsLean(c) || s.warmup.Done() && s.costs.Overdue() {
-		costs, err = s.ensureCosts(ctx, c, s.options.Lean && s.target.Len() > 0)
-		return costs, false, err
-	}
-	p, err := s.passes(c)
-	if err == nil {
-		costs, guessed = s.costs.Guess(p)
-	}
-	return costs, guessed, err
-}
-
-// check refuses settings beyond the session's models.
-func (s *Session) check(r *Request) error {
+// check refuses settings beyond the target's limits.
+func (r *Request) check(limits spec.Limits) error {
 	for _, id := range r.StopTokenIDs {
-		if vocab := s.target.Limits().Vocab; id < 0 || int(id) >= vocab {
-			return spec.Refuse("stop_token_ids", "names token %d, want 0 to %d", id, vocab-1)
+		if id < 0 || int(id) >= limits.Vocab {
+			return spec.Refuse("stop_token_ids", "names token %d, want 0 to %d", id, limits.Vocab-1)
 		}
 	}
 	if r.LogProbs && !r.TellsLogProbs() {
 		return fmt.Errorf("foretoken: the verifier of policy %s leaves its distributions on the device; for "+
 			"log-probabilities use a method that verifies by match, or temperature 0", r.Policy)
 	}
-	if most := s.target.Limits().TopK; r.TopLogProbs > most {
+	if r.TopLogProbs > limits.TopK {
 		return spec.Refuse("top_logprobs", "is %d, and the session was opened with %d candidates a position",
-			r.TopLogProbs, most)
+			r.TopLogProbs, limits.TopK)
 	}
 	return nil
 }
 
 // recover replaces a device that was lost while a job ran, and records the job's programs again.
 func (s *Session) recover(ctx context.Context, cause error, j *job) error {
-	return s.retry(ctx, cause, func() error {
+	return s.pair.Retry(ctx, cause, func() error {
 		if err := s.warmUpFor(ctx, j.config); err != nil {
 			return err
 		}
-		return s.record(j.config, j.request.Sampling().Temperature, j.request.Constraints.Needs())
+		return s.pair.Record(j.config, j.request.Sampling().Temperature, j.request.Constraints.Needs())
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"foretoken/internal/files"
+	"foretoken/internal/pair"
 	"foretoken/models/constrain"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
@@ -26,12 +27,15 @@ type faultyPair struct {
 	target, draft files.Source
 	plan          *faults.Plan
 	losses        []Loss
+	reopen        func(context.Context) (webgpu.Device, error) // for Options.Reopen
 }
 
 func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *faultyPair {
 	t.Helper()
-	return &faultyPair{target: edited(t, "tiny-q8_0", nil), draft: edited(t, "tiny-q4_0", nil),
+	k := &faultyPair{target: edited(t, "tiny-q8_0", nil), draft: edited(t, "tiny-q4_0", nil),
 		plan: &faults.Plan{At: at, Timeout: time.Millisecond}}
+	k.reopen = k.device
+	return k
 }
 
 func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
@@ -48,7 +52,8 @@ func (k *faultyPair) open() (*Session, error) {
 		return nil, err
 	}
 	s, err := Open(context.Background(), dev, k.target, k.draft,
-		Options{Context: 96, Reopen: k.device, Lost: func(l Loss) { k.losses = append(k.losses, l) }})
+		Options{Context: 96, Reopen: func(ctx context.Context) (webgpu.Device, error) { return k.reopen(ctx) },
+			Lost: func(l Loss) { k.losses = append(k.losses, l) }})
 	if err != nil {
 		dev.Destroy()
 	}
@@ -211,7 +216,8 @@ func (k *faultyPair) openHead(t *testing.T) *Session {
 		t.Fatal(err)
 	}
 	s, err := Open(context.Background(), dev, demoFile(t, demo.TargetName), nil,
-		Options{Context: 96, Reopen: k.device, Lost: func(l Loss) { k.losses = append(k.losses, l) },
+		Options{Context: 96, Reopen: func(ctx context.Context) (webgpu.Device, error) { return k.reopen(ctx) },
+			Lost:   func(l Loss) { k.losses = append(k.losses, l) },
 			EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
 	if err != nil {
 		t.Fatal(err)
@@ -412,7 +418,7 @@ func TestLostIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 { // losses with tokens between them are not in a row
-		s.dev.Destroy()
+		s.pair.Device().Destroy()
 		if got, err := use(s); err != nil || got != want {
 			t.Fatalf("%q, %v, want %q", got, err, want)
 		}
@@ -491,11 +497,8 @@ func TestNoMemoryAtEveryAllocation(t *testing.T) {
 	}
 }
 
-// TestReopening makes the device unavailable for a while, then permanently, then replaces it by another one.
+// TestReopening finds no device, then another one, then the device again.
 func TestReopening(t *testing.T) {
-	pauses := reopenPauses
-	defer func() { reopenPauses = pauses }()
-	reopenPauses = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
 	use := uses["chain"]
 	want, _, _ := measured(t, use)
 	k := newFaultyPair(t, nil)
@@ -503,25 +506,13 @@ func TestReopening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails := 2
-	s.options.Reopen = func(ctx context.Context) (webgpu.Device, error) {
-		if fails--; fails >= 0 {
-			return nil, fmt.Errorf("test: %w", webgpu.ErrUnavailable)
-		}
-		return k.device(ctx)
-	}
-	s.dev.Destroy()
-	if got, err := use(s); err != nil || got != want {
-		t.Fatalf("%q, %v, want %q", got, err, want)
-	}
-	s.dev.Destroy()
-	fails = 100
-	if _, err := use(s); !errors.Is(err, webgpu.ErrUnavailable) || !errors.Is(err, webgpu.ErrDeviceLost) ||
-		fails != 96 {
+	s.pair.Device().Destroy()
+	gone := errors.New("test: no device")
+	k.reopen = func(ctx context.Context) (webgpu.Device, error) { return nil, gone }
+	if _, err := use(s); !errors.Is(err, gone) || !errors.Is(err, webgpu.ErrDeviceLost) {
 		t.Fatalf("no device available: %v", err)
 	}
-	fails = 0
-	s.options.Reopen = func(ctx context.Context) (webgpu.Device, error) {
+	k.reopen = func(ctx context.Context) (webgpu.Device, error) {
 		dev, err := k.device(ctx)
 		return renamed{dev}, err
 	}
@@ -529,12 +520,12 @@ func TestReopening(t *testing.T) {
 		strings.Contains(err.Error(), "in a row") {
 		t.Fatalf("another device in its place: %v", err)
 	}
-	s.options.Reopen = k.device
+	k.reopen = k.device
 	if got, err := use(s); err != nil || got != want {
 		t.Fatalf("%q, %v, want %q", got, err, want)
 	}
 	k.close(t, s)
-	if _, err := use(s); !errors.Is(err, errClosed) {
+	if _, err := use(s); !errors.Is(err, pair.ErrClosed) {
 		t.Fatalf("after closing: %v", err)
 	}
 }

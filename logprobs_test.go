@@ -31,7 +31,7 @@ func TestLogProbs(t *testing.T) {
 	}
 	for _, temperature := range []float64{0, 0.9} {
 		plain, want := generate(Request{Policy: method.DrafterNone, Temperature: temperature, Seed: 5})
-		scores, err := s.target.Score(context.Background(), slices.Concat(plain.PromptIDs, plain.TokenIDs))
+		scores, err := s.pair.Target.Score(context.Background(), slices.Concat(plain.PromptIDs, plain.TokenIDs))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"foretoken/models/constrain"
 	"foretoken/spec/method"
@@ -45,9 +44,6 @@ func TestLostWhileConstrained(t *testing.T) {
 	t.Attr("attack", "a device that is lost while a grammar or a bias is at work, or in the caller's function")
 	t.Attr("bound", "the same tokens; without another device the request ends with the loss, and the next one works")
 	losses := 0
-	pauses := reopenPauses
-	defer func() { reopenPauses = pauses }()
-	reopenPauses = []time.Duration{time.Millisecond}
 	grammar := `root ::= ([a-z ]? [a-z ,]?){200} "." [` + strings.Repeat("a-z", 100000) + `]`
 	logits := constrain.Constraints{FrequencyPenalty: 0.8, PresencePenalty: 0.3,
 		LogitBias: map[int32]float32{403: -100, 261: 3}}
@@ -79,7 +75,7 @@ func TestLostWhileConstrained(t *testing.T) {
 				clear(calls)
 				asked := func(where string) {
 					if calls[where]++; where == lose && calls[where] == at+1 {
-						s.dev.Destroy()
+						s.pair.Device().Destroy()
 					}
 				}
 				out, err := s.Generate(watched{context.Background(), asked}, "Once upon a time, there was a", r,
@@ -119,14 +115,14 @@ func TestLostWhileConstrained(t *testing.T) {
 					if !last && (len(k.losses) != 2 || !k.losses[1].Recovered) {
 						t.Errorf("lost at %s %d: reported %v", lose, at, k.losses)
 					}
-					s.options.Reopen = func(context.Context) (webgpu.Device, error) {
-						return nil, fmt.Errorf("test: %w", webgpu.ErrUnavailable)
+					k.reopen = func(context.Context) (webgpu.Device, error) {
+						return nil, errors.New("test: no device")
 					}
 					got, err := use()
 					if !last && !errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, ErrRequest) {
 						t.Errorf("lost for good at %s %d: %q, %v", lose, at, got, err)
 					}
-					s.options.Reopen = k.device
+					k.reopen = k.device
 					lost := lose
 					lose = ""
 					if got, err := use(); err != nil || got != want {

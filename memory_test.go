@@ -41,7 +41,7 @@ func TestPlanOfAPair(t *testing.T) {
 		if got := s.Info().GPUByte; got != want.Total {
 			t.Errorf("%+v: opening took %d bytes, planned %d", o, got, want.Total)
 		}
-		if k := s.target.Limits().TopK; o.Candidates > 0 && k != o.Candidates {
+		if k := s.pair.Target.Limits().TopK; o.Candidates > 0 && k != o.Candidates {
 			t.Errorf("the target returns %d candidates, want %d", k, o.Candidates)
 		}
 		s.Close()
@@ -94,11 +94,7 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 	}
 	small := dev.Info().Limits
 	small.MaxMemory = int(all.Total) - 1
-	p, err := readHeaders(demo.Target(), demo.Draft(), Options{Memory: all.Total})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.memory(Options{Memory: all.Total}, small); err == nil ||
+	if _, err := Plan(demo.Target(), demo.Draft(), Options{Memory: all.Total}, small); err == nil ||
 		!strings.Contains(err.Error(), fmt.Sprint(all.Total-1)+" bytes that the device can have") {
 		t.Error(err)
 	}

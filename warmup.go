@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"foretoken/internal/costmodel"
+	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
-	"foretoken/models/graph"
-	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -17,99 +18,48 @@ import (
 // draft wait.
 const firstNodes = 8
 
-// limitTrees limits the trees of a method that weighs costs.
-func limitTrees(c *method.Config, nodes int) {
-	if c.WeighsCosts() && c.Nodes > nodes {
-		c.Nodes, c.Depth = nodes, min(c.Depth, nodes-1)
+var errReplaced = errors.New("foretoken: the models were loaded again")
+
+// loaded begins the warmup of models that were loaded: it prepares the rest, and then times the passes that auto
+// decides by, while the session serves no request. stored holds costs of earlier sessions.
+func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
+	s.pair = p
+	if s.costs == nil {
+		s.costs = costmodel.New(p.Key(), stored, func() *goodput.Costs {
+			target, drafts := p.Work()
+			return goodput.Predict(costmodel.Rates(p.Device().Info()), target, drafts)
+		})
 	}
-}
-
-// defaultConfig is the method of a default request with trees of up to so many nodes that the session can verify.
-func (s *Session) defaultConfig(nodes int) method.Config {
-	c := method.ByName(DefaultRequest().Policy)
-	limitTrees(&c, min(nodes, s.MaxNodes()))
-	return c
-}
-
-// shadow returns a session on a dry run and the function that loads its models as the session's are loaded.
-func (s *Session) shadow(tuning map[string]map[string]string) (*Session, *graph.DryRun, func() error) {
-	dry := graph.NewDryRun(s.dev.Info())
-	shadow := &Session{dev: dry, files: s.files, lean: s.lean}
-	shadow.options.Nodes, shadow.options.Candidates = s.options.Nodes, s.options.Candidates
-	return shadow, dry, func() (err error) {
-		ctx := context.Background() // a dry run reads no weights
-		shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, shadow.loading("target", tuning))
-		if err != nil || s.files.draft == nil {
-			return err
-		}
-		shadow.draft, err = llama.LoadDraft(ctx, dry, s.files.draft, shadow.loading("draft", tuning))
-		return err
-	}
-}
-
-// compileAhead starts compiling the kernels of the first request before weights are loaded.
-func (s *Session) compileAhead(tuning map[string]map[string]string) {
-	shadow, dry, load := s.shadow(tuning)
-	if load() != nil { // loading reports the error
+	plan := warmup.Plan{Record: p.Steps(), Compile: func(sources []*webgpu.KernelSource) <-chan struct{} {
+		return webgpu.Compile(p.Device(), sources)
+	}}
+	plan.List, plan.Sources = p.DryRun()
+	w := warmup.New(plan)
+	if s.warmup = w; !s.lean {
 		return
 	}
-	if shadow.record(shadow.defaultConfig(firstNodes), 0, spec.AdjustmentKinds{}) == nil {
-		webgpu.Compile(s.dev, dry.Sources())
-	}
-}
-
-// warmupPlan returns what a session with lean models has yet to prepare for a default request.
-func (s *Session) warmupPlan() warmup.Plan {
-	plan := warmup.Plan{Record: s.warmupSteps(s.draft != nil)}
-	if s.dev.Info().Host() { // has nothing to compile
-		return plan
-	}
-	shadow, dry, load := s.shadow(s.choices())
-	plan.List = append([]func() error{load}, shadow.warmupSteps(s.draft != nil)...)
-	plan.Sources = dry.Sources
-	plan.Compile = func(sources []*webgpu.KernelSource) <-chan struct{} { return webgpu.Compile(s.dev, sources) }
-	return plan
-}
-
-// warmupSteps prepares the programs that a lean load left out and that a default request needs.
-func (s *Session) warmupSteps(drafts bool) []func() error {
-	nodes := method.ByName(DefaultRequest().Policy).Nodes
-	var steps []func() error
-	for rows := 1; rows < 2*nodes; rows *= 2 {
-		steps = append(steps, func() error { return s.target.Warm(min(rows, nodes, s.MaxNodes())) })
-	}
-	if drafts {
-		steps = append(steps, func() error { return s.draft.Warm() })
-	}
-	return append(steps, func() error { return s.record(s.defaultConfig(nodes), 0, spec.AdjustmentKinds{}) })
-}
-
-// warmUpIdle prepares the rest and times the passes that auto decides by, while the session serves no request. It ends
-// when the models were loaded again, which begins another warmup.
-func (s *Session) warmUpIdle() {
-	if !s.options.Lean {
-		return
-	}
-	w := s.warmup
-	errReplaced := errors.New("foretoken: the models were loaded again")
 	go w.Background(&s.turn, func() error {
 		if w != s.warmup {
 			return errReplaced
 		}
-		return s.usable()
+		return p.Usable()
 	}, func(idle context.Context) error {
 		if s.costs.Timed() {
 			return nil
 		}
-		c := s.defaultConfig(s.MaxNodes())
-		_, err := s.ensureCosts(idle, c, s.target.Len() > 0)
+		_, err := s.ensureCosts(idle, s.defaultConfig())
 		return err
 	})
 }
 
+// defaultConfig is the method of a default request with trees that the session can verify.
+func (s *Session) defaultConfig() method.Config {
+	return method.ByName(DefaultRequest().Policy).Limit(s.MaxNodes())
+}
+
 // warmUp completes warmup. The caller has the session's turn.
 func (s *Session) warmUp(ctx context.Context) error {
-	if err := s.usable(); err != nil {
+	if err := s.pair.Usable(); err != nil {
 		return err
 	}
 	return s.warmup.Finish(ctx)
@@ -131,5 +81,47 @@ func (s *Session) Warm(ctx context.Context) error {
 // startsLean reports whether a request begins before warmup has ended and before passes are timed. Only methods whose
 // text does not depend on the trees may.
 func (s *Session) startsLean(c method.Config) bool {
-	return s.options.Lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens
+	return s.lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens
+}
+
+// tuningCosts is the key under which Session.Tuning stores the costs of passes.
+const tuningCosts = "costs"
+
+// TimePasses times the passes that auto decides by, or checks stored times, so that the first request does not.
+func (s *Session) TimePasses(ctx context.Context) error {
+	return s.Exclusive(ctx, func(Models) error {
+		_, err := s.ensureCosts(ctx, s.defaultConfig())
+		return err
+	})
+}
+
+// ensureCosts returns costs of the passes that a config decides by, timed here. A lean session keeps the target's
+// text: the next request may go on from it.
+func (s *Session) ensureCosts(ctx context.Context, c method.Config) (*goodput.Costs, error) {
+	p, err := s.passes(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.costs.Ensure(ctx, p, s.lean && s.pair.Target.Len() > 0)
+}
+
+// passes returns the passes that a config decides by.
+func (s *Session) passes(c method.Config) (costmodel.Passes, error) {
+	drafts, err := s.pair.Drafts(c)
+	return costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Rows: min(c.Budget().Nodes, s.MaxNodes()),
+		Width: c.TopK, Programs: func(lim spec.Limits) spec.Programs { return c.Programs(0, lim) }}, err
+}
+
+// costsFor returns the costs that a request decides by, and whether they were not timed: a lean session does not keep
+// requests waiting for that, unless they come without pauses.
+func (s *Session) costsFor(ctx context.Context, c method.Config) (costs *goodput.Costs, guessed bool, err error) {
+	if !s.startsLean(c) || s.warmup.Done() && s.costs.Overdue() {
+		costs, err = s.ensureCosts(ctx, c)
+		return costs, false, err
+	}
+	p, err := s.passes(c)
+	if err == nil {
+		costs, guessed = s.costs.Guess(p)
+	}
+	return costs, guessed, err
 }

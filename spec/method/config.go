@@ -146,6 +146,14 @@ func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
 // WeighsCosts tells whether the drafter decides by measured costs of passes.
 func (c Config) WeighsCosts() bool { return drafterNamed(c.Drafter).costs }
 
+// Limit returns the config with trees of at most so many nodes where the drafter weighs costs: others are not cut.
+func (c Config) Limit(nodes int) Config {
+	if c.WeighsCosts() && c.Nodes > nodes {
+		c.Nodes, c.Depth = nodes, min(c.Depth, nodes-1)
+	}
+	return c
+}
+
 // Joins tells whether the target may verify in the run that drafts, where it can: the tree does not depend on anything
 // that is known only once the draft is there, or need not.
 func (c Config) Joins() bool {

@@ -1,0 +1,33 @@
+// Package kind holds the kinds of errors that callers of a session handle, as package foretoken exports them, and adds
+// them to errors.
+package kind
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The kinds; see package foretoken.
+var (
+	Request     = errors.New("foretoken: a setting cannot be used")
+	Model       = errors.New("foretoken: a model cannot be used")
+	Memory      = errors.New("foretoken: the models do not fit")
+	ContextFull = errors.New("foretoken: the context is full")
+)
+
+// kinded adds a kind to an error and keeps its message.
+type kinded struct{ err, kind error }
+
+func (k *kinded) Error() string   { return k.err.Error() }
+func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
+
+// Of gives an error a kind, for errors.Is, and keeps its message; nil stays nil.
+func Of(kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kinded{err, kind}
+}
+
+// Refuse returns an error of kind Request.
+func Refuse(format string, args ...any) error { return Of(Request, fmt.Errorf(format, args...)) }
