@@ -302,7 +302,7 @@ INLINE void unpack_to(u32 format, const u8 *q, u32 upper, u32 j, const i32 *whol
 INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i16 *w, f32 *scale, f32 *const *offset) {
   u32 groups = unit_groups(format), upper = g % groups;
   q += g / groups * unit_bytes(format), s += g / groups * unit_words(format);
-  scales of = unpack_scales(format, s, s, upper, n);
+  scales of = upper ? unpack_scales(format, s, s, 1, n) : unpack_scales(format, s, s, 0, n);
   wasm_v128_store(scale, part_of(of.scale, 0));
   for (u32 o = 0; o < offsets_of(format); o++) wasm_v128_store(offset[o], part_of(of.offset[o], 0));
   i32 whole[8] = {0};
