@@ -91,3 +91,59 @@ func checkPacked(t *testing.T, row webgpu.Memory, x []float32, factor float64) {
 		t.Error("some scales are not written")
 	}
 }
+
+// TestPackAsHost compares the numbers that rows are packed to with those of the cpu device, which products with unit
+// vectors show. A device's quotients may be a little off, so numbers may differ by one where an activation is midway
+// between two steps.
+func TestPackAsHost(t *testing.T) {
+	dev := kerneltest.Accelerator(t)
+	if !dev.Info().Has(DotProduct) {
+		t.Skip("the device has no packed products")
+	}
+	const cols, rows = 256, 16
+	x := kerneltest.Normals(9, rows*cols)
+	for k := range cols {
+		x[k] *= 1e-18
+		x[cols+k] *= 1e18
+	}
+	b := kerneltest.New(t, dev)
+	in, out := b.F32(x), b.Poisoned(rows*PackedWords(cols))
+	defer b.Free(in, out)
+	packed := b.Run(func(r *kernels.Recorder) {
+		r.Rounded = out
+		pack(r, kernels.Rows{View: in, Stride: cols}, cols, rows)
+	}, out)[0]
+
+	w := &kerneltest.Weight{Format: kernels.Q8_0, Rows: cols, Cols: cols, Quants: make([]uint32, cols*cols/4),
+		Scales: make([]uint32, cols*cols/packedBlock)}
+	for k := range cols {
+		w.Quants[(k*cols+k)/4] = 1 << (8 * (k % 4))
+	}
+	for i := range w.Scales {
+		w.Scales[i] = math.Float32bits(1)
+	}
+	host := kerneltest.New(t, openHost(t))
+	up := w.Upload(host, cols)
+	defer w.Free(host, up)
+	products := multiply(host, up, x, rows)
+
+	for i := range rows {
+		row := packed[i*PackedWords(cols):]
+		for block := range cols / packedBlock {
+			most := 0.0
+			for _, v := range x[i*cols+block*packedBlock:][:packedBlock] {
+				most = max(most, math.Abs(float64(v)))
+			}
+			for k := block * packedBlock; k < (block+1)*packedBlock; k++ {
+				shift := 8 * (k % 4)
+				got := 256*int(int8(row[k/4]>>shift)) + int(int8(row[(cols+k)/4]>>shift))
+				want := int(math.Round(float64(products[i*cols+k]) / most * 32639))
+				exact := math.Abs(float64(x[i*cols+k])) / most * 32639
+				midway := math.Abs(exact-math.Floor(exact)-0.5) < 0.01
+				if got != want && !(midway && (got == want+1 || got == want-1)) {
+					t.Fatalf("row %d, number %d is packed to %d, on the cpu device it is %d", i, k, got, want)
+				}
+			}
+		}
+	}
+}
