@@ -78,7 +78,7 @@ native: testmodels
 
 # What computes on a device, as WebAssembly in Chromium, on WebGPU; and the bits of the cpu device in other engines.
 # native and test-full test the packages that are the same Go in every build.
-BROWSER = ./webgpu/... ./models/graph ./models/llama/... ./web/test/gowasm/...
+BROWSER = ./webgpu/... ./models/graph ./models/runner ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
 	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
 		-exec "$(GOWASM)" $(BROWSER)
@@ -172,7 +172,7 @@ race: deps testmodels
 		./models/chat/... ./models/grammar ./models/safetensors ./models/arch ./models/tokenizer
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory
 	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... \
-		./models/graph ./models/llama/... ./cmd/foretoken ./bench ./fit .
+		./models/graph ./models/runner ./cmd/foretoken ./bench ./fit .
 
 # Advisories published for what this is built from; UNREACHED=allow lets it pass where their databases cannot be read.
 audit:
@@ -187,10 +187,10 @@ sbom:
 test-full: test
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 \
-		./webgpu/kernels/... ./models/graph ./models/llama/...
+		./webgpu/kernels/... ./models/graph ./models/runner
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm \
 		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... \
-			./models/graph ./models/llama/...
+			./models/graph ./models/runner
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOARCH=arm64 $(GO) test -vet=off -short -timeout 60m -count=1 \

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"foretoken/internal/pair"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
@@ -13,7 +13,7 @@ import (
 type Calibrations struct {
 	Hetero []*adapt.HeteroCalibration // one for each shape of draft tree
 	C2T    *adapt.C2TClassifier
-	Head   *llama.Head // the draft's acceptance head
+	Head   *runner.Head // the draft's acceptance head
 }
 
 // Parse reads a calibration file of any kind, which the file itself names, into what was read before: entropy bins are
@@ -29,11 +29,11 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 			}
 		case adapt.KindC2T:
 			c.C2T, err = adapt.ParseC2T(one.File, one.Data)
-		case llama.KindAcceptance:
-			c.Head, err = llama.ParseHead(one.File, one.Data)
+		case runner.KindAcceptance:
+			c.Head, err = runner.ParseHead(one.File, one.Data)
 		default:
 			err = fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", one.File, one.Kind,
-				adapt.KindHetero, adapt.KindC2T, llama.KindAcceptance, pair.KindSet)
+				adapt.KindHetero, adapt.KindC2T, runner.KindAcceptance, pair.KindSet)
 		}
 		if err != nil {
 			return err

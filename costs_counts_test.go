@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"foretoken/models/demo"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	methods "foretoken/spec/method"
@@ -34,7 +34,7 @@ func (m *machine) clock() time.Time { return time.Unix(0, 0).Add(m.now) }
 func (m *machine) spend(ms float64) { m.now += time.Duration(ms * float64(time.Millisecond)) }
 
 type timedTarget struct {
-	*llama.Target
+	*runner.Target
 	m *machine
 }
 

@@ -50,7 +50,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 	if err := c.Head.Matches(pair); err != nil {
 		t.Error(err)
 	}
-	if c.Head.Dim != s.pair.Draft.Arch.Dim {
-		t.Errorf("the head reads hidden states of %d, the draft has %d", c.Head.Dim, s.pair.Draft.Arch.Dim)
+	if c.Head.Dim != s.pair.Draft.Graph.Arch.Dim {
+		t.Errorf("the head reads hidden states of %d, the draft has %d", c.Head.Dim, s.pair.Draft.Graph.Arch.Dim)
 	}
 }

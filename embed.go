@@ -53,10 +53,10 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
-	last := cmp.Or(o.Pooling, s.pair.Target.Arch.Pooling) == "last"
+	last := cmp.Or(o.Pooling, s.pair.Target.Graph.Arch.Pooling) == "last"
 	var sum []float64
 	pool := func() error {
-		sum = make([]float64, s.pair.Target.Arch.Dim)
+		sum = make([]float64, s.pair.Target.Graph.Arch.Dim)
 		at := 0
 		return s.pair.Target.Hidden(ctx, ids, func(state []float32) {
 			if at++; last && at < len(ids) {

@@ -5,7 +5,7 @@ import (
 
 	"foretoken/internal/kind"
 	"foretoken/internal/pair"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/webgpu"
 )
 
@@ -13,9 +13,9 @@ import (
 // They are valid until the function returns that Exclusive passed them to.
 type Models struct {
 	Device webgpu.Device
-	Target *llama.Target
-	Draft  *llama.Draft  // nil without a draft
-	Head   *llama.EAGLE3 // nil without an EAGLE-3 head
+	Target *runner.Target
+	Draft  *runner.Draft // nil without a draft
+	Head   *runner.Draft // nil without an EAGLE-3 head
 
 	pair *pair.Pair
 }

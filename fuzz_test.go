@@ -9,7 +9,7 @@ import (
 
 	"foretoken/internal/pair"
 	"foretoken/models/fuzztest"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
@@ -28,8 +28,8 @@ func FuzzCalibrationFiles(f *testing.F) {
 				name)))
 		}
 	}
-	head := &llama.Head{Dim: 2, Label: llama.LabelArgmax,
-		Layers: []llama.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
+	head := &runner.Head{Dim: 2, Label: runner.LabelArgmax,
+		Layers: []runner.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
 	data, err := head.Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -40,7 +40,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 	long := strings.Repeat("n", 3000) // an error may quote a text of any length
 	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`,
 		`"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
-		for _, kind := range []string{adapt.KindHetero, adapt.KindC2T, llama.KindAcceptance} {
+		for _, kind := range []string{adapt.KindHetero, adapt.KindC2T, runner.KindAcceptance} {
 			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
 		}
 	}
@@ -88,7 +88,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				back, err := llama.ParseHead("fit.json", text)
+				back, err := runner.ParseHead("fit.json", text)
 				if err != nil {
 					t.Fatalf("%s: %v", text, err)
 				}

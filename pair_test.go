@@ -11,7 +11,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -33,7 +33,7 @@ func TestPaddedVocabulary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bare, err := llama.LoadTarget(background, dev, f, graph.Options{Context: 128})
+	bare, err := runner.LoadTarget(background, dev, f, graph.Options{Context: 128})
 	if err != nil {
 		t.Fatal(err)
 	}

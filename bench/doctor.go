@@ -158,7 +158,7 @@ func Diagnose(ctx context.Context, s *foretoken.Session, o DoctorOptions) (*Doct
 		if r.Adapter.Backend == "cpu" {
 			parts = append(parts, func() {
 				r.Memory = timeMemory(m.Device, repeat)
-				_, r.Memory.Weights = m.Target.Work()
+				_, r.Memory.Weights = m.Target.Graph.Work()
 			})
 		}
 		for i, run := range parts {

@@ -180,7 +180,7 @@ func tempered(out *spec.NodeOutput, token int32, temperature float64) float64 {
 // output norm, of every position: (len(tokens), width).
 func Hidden(ctx context.Context, s *foretoken.Session, tokens []int32) (states []float32, width int, err error) {
 	states, err = withDraft(ctx, s, func(m foretoken.Models) ([]float32, error) {
-		width = m.Draft.Arch.Dim
+		width = m.Draft.Graph.Arch.Dim
 		all := make([]float32, 0, width*len(tokens))
 		err := m.Draft.Hidden(ctx, tokens, func(x []float32) { all = append(all, x...) })
 		return all, err

@@ -10,7 +10,7 @@ import (
 	"github.com/gomlx/gomlx/pkg/core/graph"
 
 	"foretoken"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 )
 
 // HeadBatch is the number of examples per training step of a head.
@@ -58,7 +58,7 @@ func HeadExamples(ctx context.Context, s *foretoken.Session, all [][]*Mixture, r
 // Run trains a head and measures it on held-out examples after every epoch. It returns the head and its estimates
 // there.
 func (o *HeadTraining) Run(ctx context.Context, seen, held *Examples,
-	report func(epoch int, loss, heldLoss, area float64)) (*llama.Head, []Scored, error) {
+	report func(epoch int, loss, heldLoss, area float64)) (*runner.Head, []Scored, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 4))
 	var params []matrix
 	for range o.Layers {
@@ -90,8 +90,8 @@ func residual(p []*node, h *node) *node {
 }
 
 // asHead converts trained parameters, whose weights are stored by input, to a head.
-func asHead(p []matrix, dim int) *llama.Head {
-	h := &llama.Head{Dim: dim}
+func asHead(p []matrix, dim int) *runner.Head {
+	h := &runner.Head{Dim: dim}
 	for ; len(p) > 2; p = p[2:] {
 		byOutput := make([]float32, dim*dim)
 		for in := range dim {
@@ -99,7 +99,7 @@ func asHead(p []matrix, dim int) *llama.Head {
 				byOutput[out*dim+in] = p[0].values[in*dim+out]
 			}
 		}
-		h.Layers = append(h.Layers, llama.HeadLayer{Weight: byOutput, Bias: p[1].values})
+		h.Layers = append(h.Layers, runner.HeadLayer{Weight: byOutput, Bias: p[1].values})
 	}
 	h.Weight, h.Bias = p[0].values, p[1].values[0]
 	return h

@@ -70,7 +70,7 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   }
   else if (pkg ~ /^foretoken\/models\//) {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
-    if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(llama|constrain)$/)
+    if (!test && $2 ~ /^foretoken\/spec($|\/)/ && pkg !~ /\/(runner|constrain)$/)
       bad("of models only those that decode or guide know spec")
     if (!test && $2 ~ /^foretoken\/spec\//) bad("models run what spec asks for, and know no policy")
   }

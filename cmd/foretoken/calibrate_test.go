@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"foretoken"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec/adapt"
 )
 
@@ -259,13 +259,13 @@ func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := llama.ParseHead(path, b)
+		h, err := runner.ParseHead(path, b)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, layers := llama.LabelArgmax, 1
+		want, layers := runner.LabelArgmax, 1
 		if how != nil {
-			want, layers = llama.LabelSampled, 2
+			want, layers = runner.LabelSampled, 2
 		}
 		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 ||
 			h.Fingerprint.Draft.Hash == "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/fit"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 )
 
 // The settings of the released code for acceptance heads (Huang et al., "SpecDec++", and the code that followed it
@@ -155,9 +155,9 @@ func (o *headOptions) run(ctx context.Context, c *console) error {
 		return interruptedOr(ctx, err)
 	}
 	reportCurve(o.report(c), scored, training.RejectedRatio())
-	head.Fingerprint, head.Label = s.Fingerprint(), llama.LabelSampled
+	head.Fingerprint, head.Label = s.Fingerprint(), runner.LabelSampled
 	if o.label == fit.LabelArgmax {
-		head.Label = llama.LabelArgmax
+		head.Label = runner.LabelArgmax
 	}
 	head.Made = o.made(texts)
 	head.Made.Samples = seen.Len() + test.Len()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"foretoken/models/graph"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
@@ -60,19 +60,19 @@ func (p *Files) Memory(limits webgpu.Limits) (*Memory, error) {
 func (p *Files) plan(limits webgpu.Limits) (*Memory, error) {
 	m := &Memory{}
 	var err error
-	if m.Target, err = llama.Plan(p.target, p.loading("target"), limits); err != nil {
+	if m.Target, err = runner.Plan(p.target, p.loading("target"), limits); err != nil {
 		return nil, err
 	}
 	m.Total = m.Target.Total()
 	if p.draft != nil {
-		d, err := llama.PlanDraft(p.draft, p.loading("draft"), limits)
+		d, err := runner.PlanDraft(p.draft, p.loading("draft"), limits)
 		if err != nil {
 			return nil, err
 		}
 		m.Draft, m.Total = &d, m.Total+d.Total()
 	}
 	if p.head != nil {
-		h, features, err := llama.PlanEAGLE3(p.target, p.loading("target"), p.head, p.loading("eagle3"), limits)
+		h, features, err := runner.PlanEAGLE3(p.target, p.loading("target"), p.head, p.loading("eagle3"), limits)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/models/graph"
-	"foretoken/models/llama"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
@@ -27,7 +27,7 @@ type Options struct {
 	SHA256                     func([]byte) [sha256.Size]byte
 	Reopen                     func(context.Context) (webgpu.Device, error)
 
-	Acceptance *llama.Head   // the draft's acceptance head; nil: none
+	Acceptance *runner.Head  // the draft's acceptance head; nil: none
 	Default    method.Config // of a default request: its programs are recorded when the models are loaded
 	// First, if not 0, loads models lean: with the programs of the default config for trees of so many nodes. Steps and
 	// DryRun prepare the rest.
@@ -49,9 +49,9 @@ type Progress struct {
 // Pair is a session's models on their device. One goroutine at a time may call its methods, but for Losses.
 type Pair struct {
 	// The models keep their addresses when they are loaded again.
-	Target *llama.Target
-	Draft  *llama.Draft  // nil without a draft
-	Head   *llama.EAGLE3 // nil without a head
+	Target *runner.Target
+	Draft  *runner.Draft // nil without a draft
+	Head   *runner.Draft // nil without a head
 
 	files   *Files
 	options Options
@@ -141,20 +141,20 @@ func (p *Pair) loadModels(ctx context.Context, tuning map[string]map[string]stri
 		l.Preparing = func(step string) { p.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
 		return l
 	}
-	target, err := llama.LoadTarget(ctx, p.dev, f.target, loading("target"))
+	target, err := runner.LoadTarget(ctx, p.dev, f.target, loading("target"))
 	if err != nil {
 		return err
 	}
 	replace(&p.Target, target)
 	if f.draft != nil {
-		draft, err := llama.LoadDraft(ctx, p.dev, f.draft, loading("draft"))
+		draft, err := runner.LoadDraft(ctx, p.dev, f.draft, loading("draft"))
 		if err != nil {
 			return err
 		}
 		replace(&p.Draft, draft)
 	}
 	if f.head != nil {
-		head, err := llama.LoadEAGLE3(ctx, p.dev, p.Target, f.head, loading("eagle3"))
+		head, err := runner.LoadEAGLE3(ctx, p.dev, p.Target, f.head, loading("eagle3"))
 		if err != nil {
 			return err
 		}
@@ -164,12 +164,16 @@ func (p *Pair) loadModels(ctx context.Context, tuning map[string]map[string]stri
 }
 
 // replace puts a model in the place of one whose device was lost, if there is one.
-func replace[M any](old **M, by *M) {
-	if *old == nil {
+func replace[M interface {
+	comparable
+	Replace(by M)
+}](old *M, by M) {
+	var none M
+	if *old == none {
 		*old = by
 		return
 	}
-	**old = *by
+	(*old).Replace(by)
 }
 
 func (p *Pair) progress(step Progress) {
@@ -181,11 +185,11 @@ func (p *Pair) progress(step Progress) {
 // identify records the identities of the models' files, or refuses a file that changed since it was first loaded.
 func (p *Pair) identify() error {
 	f := p.files
-	if err := p.identifyOne(&p.ids.Target, f.sources.target, p.Target.Info()); err != nil {
+	if err := p.identifyOne(&p.ids.Target, f.sources.target, p.Target.Graph.Info()); err != nil {
 		return err
 	}
 	if p.Draft != nil {
-		if err := p.identifyOne(&p.ids.Draft, f.sources.draft, p.Draft.Info()); err != nil {
+		if err := p.identifyOne(&p.ids.Draft, f.sources.draft, p.Draft.Graph.Info()); err != nil {
 			return err
 		}
 	}
@@ -193,7 +197,7 @@ func (p *Pair) identify() error {
 		return nil
 	}
 	p.headIDs.Target = p.ids.Target
-	return p.identifyOne(&p.headIDs.Draft, p.options.EAGLE3, p.Head.Info())
+	return p.identifyOne(&p.headIDs.Draft, p.options.EAGLE3, p.Head.Graph.Info())
 }
 
 func (p *Pair) identifyOne(known *spec.ModelID, src files.Source, info graph.Info) error {
@@ -210,14 +214,14 @@ func (p *Pair) identifyOne(known *spec.ModelID, src files.Source, info graph.Inf
 
 // describe sets Info, before requests allocate more.
 func (p *Pair) describe() {
-	p.info = Info{Device: p.dev.Info(), Target: p.Target.Info()}
+	p.info = Info{Device: p.dev.Info(), Target: p.Target.Graph.Info()}
 	p.info.GPUBytes = p.info.Target.GPUBytes
 	if p.Draft != nil {
-		info := p.Draft.Info()
+		info := p.Draft.Graph.Info()
 		p.info.Draft, p.info.GPUBytes = &info, p.info.GPUBytes+info.GPUBytes
 	}
 	if p.Head != nil {
-		info := p.Head.Info()
+		info := p.Head.Graph.Info()
 		p.info.EAGLE3, p.info.GPUBytes = &info, p.info.GPUBytes+info.GPUBytes
 	}
 }
@@ -252,12 +256,12 @@ func (p *Pair) Key() string {
 
 // Tuning returns the kernel choices of the models, by role and matrix.
 func (p *Pair) Tuning() map[string]map[string]string {
-	out := map[string]map[string]string{"target": p.Target.Kernels.Choices()}
+	out := map[string]map[string]string{"target": p.Target.Graph.Kernels.Choices()}
 	if p.Draft != nil {
-		out["draft"] = p.Draft.Kernels.Choices()
+		out["draft"] = p.Draft.Graph.Kernels.Choices()
 	}
 	if p.Head != nil {
-		out["eagle3"] = p.Head.Kernels.Choices()
+		out["eagle3"] = p.Head.Graph.Kernels.Choices()
 	}
 	return out
 }
@@ -268,12 +272,12 @@ func (p *Pair) Work() (target goodput.Work, drafts [goodput.MostModels]goodput.W
 		return goodput.Work{Dispatches: dispatches, Bytes: bytes}
 	}
 	if p.Draft != nil {
-		drafts[goodput.SmallDraft] = work(p.Draft.Work())
+		drafts[goodput.SmallDraft] = work(p.Draft.Graph.Work())
 	}
 	if p.Head != nil {
-		drafts[goodput.EAGLE3] = work(p.Head.Work())
+		drafts[goodput.EAGLE3] = work(p.Head.Graph.Work())
 	}
-	return work(p.Target.Work()), drafts
+	return work(p.Target.Graph.Work()), drafts
 }
 
 // Close frees the models, and the device where it was opened again.

@@ -8,8 +8,8 @@ import (
 )
 
 // packages are the names that errors begin with, so that a maintainer finds their place.
-var packages = strings.Fields("arch browser chat constrain convert eagle3 faults foretoken gguf grammar host jinja " +
-	"kernels kv llama native open pair quant safetensors simd spec tokenizer webgpu")
+var packages = strings.Fields("arch browser chat constrain convert faults foretoken gguf grammar graph host jinja " +
+	"kernels kv native open pair quant runner safetensors simd spec tokenizer webgpu")
 
 // Message is the text of an error on one line, without the names of packages.
 func Message(err error) string { return Plain(err.Error()) }

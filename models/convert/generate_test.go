@@ -5,8 +5,8 @@ import (
 
 	"foretoken/models/convert/converttest"
 	"foretoken/models/graph"
-	"foretoken/models/llama"
 	"foretoken/models/modeltest"
+	"foretoken/models/runner"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -40,7 +40,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			dev := kerneltest.CPU(t)
-			m, err := llama.LoadTarget(t.Context(), dev,
+			m, err := runner.LoadTarget(t.Context(), dev,
 				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), graph.Options{MaxRows: 4})
 			if err != nil {
 				t.Fatal(err)

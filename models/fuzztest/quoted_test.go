@@ -25,7 +25,7 @@ var foreign = []string{"key", "Key", "Name", "names", "text", "Text", "texts", "
 	"Adapter"}
 
 // named are packages in which a variable called name holds that of a tensor.
-var named = []string{"models/gguf", "models/safetensors", "models/arch", "models/llama"}
+var named = []string{"models/gguf", "models/safetensors", "models/arch", "models/runner", "models/graph"}
 
 // known are expressions of such a name that hold a text of this program's own, or one that the user gave.
 var known = map[string][]string{

@@ -1,0 +1,604 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/internal/files"
+	"foretoken/models/arch"
+	"foretoken/models/convert"
+	"foretoken/models/gguf"
+	"foretoken/models/graph"
+	"foretoken/models/quant"
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/spec/method"
+	"foretoken/webgpu"
+
+	"github.com/x448/float16"
+)
+
+// randomHead returns a head for a target with normal weights, which drafts a different tree at every position. Its
+// draft vocabulary is every second id of the target's and a few more.
+func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding bool,
+	change func(config map[string]any)) (src, config files.Source) {
+	t.Helper()
+	hidden := c.Dim
+	if embedding {
+		hidden = 96
+	}
+	j := map[string]any{"architectures": `["LlamaForCausalLMEagle3"]`, "hidden_size": hidden,
+		"target_hidden_size": c.Dim, "intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 2,
+		"head_dim": 16, "vocab_size": c.Vocab, "draft_vocab_size": c.Vocab/2 + 5, "rms_norm_eps": 1e-5,
+		"rope_theta": 5000, "eagle_config": fmt.Sprintf(`{"eagle_aux_hidden_state_layer_ids":[0,2,%d]}`,
+			len(c.Layers)-1)}
+	if change != nil {
+		change(j)
+	}
+	var fields []string
+	for k, v := range j {
+		fields = append(fields, fmt.Sprintf("%q:%v", k, v))
+	}
+	config = files.FromBytes("config.json", []byte("{"+strings.Join(fields, ",")+"}"))
+	number := func(name string) int { return j[name].(int) }
+	vocab, draftVocab := number("vocab_size"), number("draft_vocab_size")
+	head := arch.Model{Dim: number("hidden_size"), Vocab: vocab, Features: &arch.Features{
+		Dim: number("target_hidden_size"), Targets: make([]int32, draftVocab), Embedding: embedding},
+		Layers: []arch.Layer{{Mix: &arch.Attention{Query: number("num_attention_heads"),
+			KV: number("num_key_value_heads"), Dim: number("head_dim")},
+			FFN: &arch.Gated{Width: number("intermediate_size")}}}}
+	shapes := map[string][]uint64{}
+	for want := range head.Tensors() {
+		if want.Kind != arch.Header {
+			shapes[want.HF] = nil
+			for _, n := range want.Shape {
+				shapes[want.HF] = append(shapes[want.HF], uint64(n))
+			}
+		}
+	}
+	var tensors []safetensors.Tensor
+	rng := rand.New(rand.NewPCG(3, uint64(hidden)))
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		shape := shapes[name]
+		n, scale, mean := uint64(1), 1.0, 0.0
+		for _, d := range shape {
+			n *= d
+		}
+		switch {
+		case len(shape) == 1:
+			scale, mean = 0.1, 1
+		case name == "lm_head.weight":
+			scale = 3 / math.Sqrt(float64(shape[1]))
+		case name != "embed_tokens.weight":
+			scale = 1 / math.Sqrt(float64(shape[1]))
+		}
+		var data []byte
+		for range n {
+			x := float32(mean + scale*rng.NormFloat64())
+			switch dtype {
+			case safetensors.F32:
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+			case safetensors.F16:
+				data = binary.LittleEndian.AppendUint16(data, float16.Fromfloat32(x).Bits())
+			case safetensors.BF16:
+				data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(x)>>16))
+			}
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
+	}
+	var d2t []byte
+	t2d := make([]byte, vocab)
+	for i := range draftVocab {
+		id := 2 * i
+		if id >= vocab { // the additional ids
+			id = 2*(i-vocab/2) + 1
+		}
+		t2d[id] = 1
+		d2t = binary.LittleEndian.AppendUint64(d2t, uint64(id-i))
+	}
+	tensors = append(tensors, safetensors.Tensor{Name: "d2t", Dtype: safetensors.I64,
+		Shape: []uint64{uint64(draftVocab)}, Data: d2t},
+		safetensors.Tensor{Name: "t2d", Dtype: safetensors.Bool, Shape: []uint64{uint64(vocab)}, Data: t2d})
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, nil, tensors...); err != nil {
+		t.Fatal(err)
+	}
+	return files.FromBytes("head.safetensors", b.Bytes()), config
+}
+
+// headed loads a small target and a random head for it.
+func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding bool,
+	o graph.Options) (*Target, *Draft, *gguf.File) {
+	t.Helper()
+	target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"),
+		graph.Options{Context: 96, TopK: 4, MaxRows: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	file, err := convert.Head(randomHead(t, target.Graph.Arch, dtype, embedding, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done, total int64
+	o.Progress = func(d, t int64) { done, total = d, t }
+	head, err := LoadEAGLE3(background, dev, target, file, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(head.Close)
+	if done != total || total == 0 {
+		t.Errorf("loading reported %d of %d bytes", done, total)
+	}
+	return target, head, file
+}
+
+// device reads a view back.
+func device(t *testing.T, dev webgpu.Device, buffer webgpu.Buffer, words int) webgpu.Memory {
+	t.Helper()
+	m := webgpu.NewMemory(4 * words)
+	if err := dev.Run(nil, webgpu.Region{Buffer: buffer, Dst: m.Bytes()}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// features returns the features that a target stores for each committed position, tap by tap.
+func features(t *testing.T, target *Target) [][]float64 {
+	t.Helper()
+	dim, out := target.Graph.Arch.Dim, make([][]float64, target.Len())
+	for _, v := range target.Graph.Features() {
+		all := device(t, target.Graph.Dev, v.Buffer, v.Size/4).F32()
+		for p := range out {
+			for _, x := range all[int(target.seq.Slot(p))*dim:][:dim] {
+				out[p] = append(out[p], float64(x))
+			}
+		}
+	}
+	return out
+}
+
+// refHead is a head on the host in float64.
+type refHead struct {
+	*arch.Model
+	*arch.Attention
+	w     map[string][]float64
+	embed func(id int32) []float64
+}
+
+func newRefHead(t *testing.T, target, file *gguf.File) *refHead {
+	t.Helper()
+	m, err := arch.ReadHead(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &refHead{Model: m, Attention: m.Layers[0].Mix, w: map[string][]float64{}}
+	for want := range m.Tensors() {
+		if want.Kind != arch.Header {
+			h.w[want.GGUF] = hostMatrix(t, file, want.GGUF)
+		}
+	}
+	table := h.w["token_embd.weight"]
+	if table == nil {
+		table = hostMatrix(t, target, "token_embd.weight")
+	}
+	h.embed = func(id int32) []float64 { return table[int(id)*m.Dim:][:m.Dim] }
+	return h
+}
+
+func hostMatrix(t *testing.T, f *gguf.File, name string) []float64 {
+	t.Helper()
+	info, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, x := make([]byte, info.Size), make([]float32, info.Elements())
+	if err := f.ReadTensor(info, raw, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := quant.Dequantize(info.Type, raw, x); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func product(w, x []float64) []float64 {
+	out := make([]float64, len(w)/len(x))
+	for i := range out {
+		for k, v := range x {
+			out[i] += w[i*len(x)+k] * v
+		}
+	}
+	return out
+}
+
+func normed(x, w []float64, eps float64) []float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v / math.Sqrt(sum/float64(len(x))+eps) * w[i]
+	}
+	return out
+}
+
+func plus(x, y []float64) []float64 {
+	out := make([]float64, len(x))
+	for i := range x {
+		out[i] = x[i] + y[i]
+	}
+	return out
+}
+
+// logProbs runs tokens[1:] through the head and returns ln q of each target id after the last. A token uses the
+// target's feature for the token before it if there is one, otherwise the head's own output.
+func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float64 {
+	layer := func(name string) []float64 { return h.w["blk.0."+name+".weight"] }
+	dim := h.Attention.Dim
+	var keys, values [][]float64
+	var x []float64
+	for p, token := range tokens[1:] {
+		if p < len(features) {
+			x = product(h.w["fc.weight"], features[p])
+		}
+		in := append(normed(h.embed(token), layer("attn_norm"), h.Eps),
+			normed(x, layer("attn_norm_2"), h.Eps)...)
+		turn := func(v []float64) []float64 {
+			for at := 0; at < len(v); at += dim {
+				for i, f := range h.Rope.Inverse {
+					s, c := math.Sincos(float64(p) * f)
+					a, b := v[at+i], v[at+i+dim/2]
+					v[at+i], v[at+i+dim/2] = a*c-b*s, b*c+a*s
+				}
+			}
+			return v
+		}
+		q := turn(product(layer("attn_q"), in))
+		keys, values = append(keys, turn(product(layer("attn_k"), in))), append(values, product(layer("attn_v"), in))
+		att := make([]float64, len(q))
+		for head := range h.Query {
+			kv := head / (h.Query / h.KV) * dim
+			weights, sum := make([]float64, len(keys)), 0.0
+			for i := range keys {
+				for d := range dim {
+					weights[i] += q[head*dim+d] * keys[i][kv+d]
+				}
+				weights[i] = math.Exp(weights[i] / math.Sqrt(float64(dim)))
+				sum += weights[i]
+			}
+			for i := range keys {
+				for d := range dim {
+					att[head*dim+d] += weights[i] / sum * values[i][kv+d]
+				}
+			}
+		}
+		x = plus(x, product(layer("attn_output"), att))
+		in = normed(x, layer("ffn_norm"), h.Eps)
+		gate, up := product(layer("ffn_gate"), in), product(layer("ffn_up"), in)
+		for i, g := range gate {
+			up[i] *= g / (1 + math.Exp(-g))
+		}
+		x = plus(x, product(layer("ffn_down"), up))
+	}
+	logits := product(h.w["output.weight"], normed(x, h.w["output_norm.weight"], h.Eps))
+	sum := 0.0
+	for _, z := range logits {
+		sum += math.Exp(z)
+	}
+	out := map[int32]float64{}
+	for i, z := range logits {
+		out[h.Features.Targets[i]] = z - math.Log(sum)
+	}
+	return out
+}
+
+// checkTree compares the levels of a tree with the reference: the candidates of every beam are its best by ln q,
+// and the best candidates by V became the next beams.
+func (h *refHead) checkTree(t *testing.T, what string, features [][]float64, tokens []int32, levels []spec.Level,
+	k int) {
+	t.Helper()
+	const tol = 2e-3
+	type beam struct {
+		path []int32
+		v    float64
+	}
+	beams := []beam{{}}
+	for depth, l := range levels {
+		var values []float64
+		for i, b := range beams {
+			want := h.logProbs(features, append(slices.Clone(tokens), b.path...))
+			entropy, ids := 0.0, []int32{}
+			for id, q := range want {
+				entropy -= math.Exp(q) * q
+				ids = append(ids, id)
+			}
+			slices.SortFunc(ids, func(x, y int32) int {
+				if want[x] > want[y] {
+					return -1
+				}
+				return 1
+			})
+			if math.Abs(float64(l.Entropies[i])-entropy) > tol {
+				t.Fatalf("%s: level %d beam %d: entropy %g, want %g", what, depth, i, l.Entropies[i], entropy)
+			}
+			for rank := range k {
+				c := l.Candidates[i*k+rank]
+				q, known := want[c.Token]
+				if !known || math.Abs(float64(c.LogQ)-q) > tol || q < want[ids[rank]]-2*tol || int(c.Beam) != i {
+					t.Fatalf("%s: level %d beam %d rank %d: %+v, but ln q is %g (known %v), "+
+						"and the best has %d with %g", what, depth, i, rank, c, q, known, ids[rank], want[ids[rank]])
+				}
+				values = append(values, b.v+q)
+			}
+		}
+		if depth == len(levels)-1 {
+			break
+		}
+		ranked := slices.Clone(values)
+		slices.Sort(ranked)
+		slices.Reverse(ranked)
+		var next []beam
+		for rank, at := range l.Beams {
+			if values[at] < ranked[rank]-3*tol {
+				t.Fatalf("%s: level %d: beam %d has V %g, want %g", what, depth, rank, values[at], ranked[rank])
+			}
+			c := l.Candidates[at]
+			next = append(next, beam{append(slices.Clone(beams[c.Beam].path), c.Token), values[at]})
+		}
+		beams = next
+	}
+}
+
+// accepted returns the beams and tokens of a path of the given number of levels, along the best beam of the last.
+func accepted(levels []spec.Level, n int) (beams, tokens []int32) {
+	at := 0 // beam of the deepest accepted level
+	for level := n - 1; level >= 0; level-- {
+		c := levels[level].Candidates[levels[level].Beams[at]]
+		beams, tokens = append([]int32{int32(at)}, beams...), append([]int32{c.Token}, tokens...)
+		at = int(c.Beam)
+	}
+	return beams, tokens
+}
+
+// commitRun makes the target consume and commit the root and tokens after it.
+func commitRun(t *testing.T, target *Target, run []int32) []spec.NodeOutput {
+	t.Helper()
+	var tree spec.Tree
+	tree.Reset(run[0])
+	path := []int32{0}
+	for i, token := range run[1:] {
+		tree.Add(int32(i), token, 0)
+		path = append(path, int32(i+1))
+	}
+	// A sibling that is not accepted, so that slots are out of order.
+	tree.Add(0, (run[0]+3)%int32(target.Graph.Arch.Vocab), 0)
+	out, err := verify(target, &tree, spec.Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Commit(path); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestEAGLE3Reference drafts trees over several rounds with different acceptance lengths and compares every number
+// with a float64 head that reads the features stored by the target.
+func TestEAGLE3Reference(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		for _, c := range []struct {
+			dtype     safetensors.Dtype
+			embedding bool
+		}{{safetensors.F32, false}, {safetensors.F16, true}, {safetensors.BF16, false}} {
+			t.Run(fmt.Sprintf("%s/%v", c.dtype, c.embedding), func(t *testing.T) {
+				target, head, w := headed(t, dev, c.dtype, c.embedding, graph.Options{})
+				ref := newRefHead(t, testModel(t, "tiny-f32"), w)
+				testReference(t, target, head, ref)
+			})
+		}
+	})
+}
+
+func testReference(t *testing.T, target *Target, head *Draft, ref *refHead) {
+	const k, depth = 3, 3
+	seq := slices.Clone(text)
+	target.Reset()
+	head.Reset()
+	if err := target.Prefill(background, seq[:len(seq)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := head.Prefill(background, seq[:4]); err != nil { // the rest is pending at first
+		t.Fatal(err)
+	}
+	if err := head.Prefill(background, seq[4:len(seq)-6]); err != nil {
+		t.Fatal(err)
+	}
+	for round, accept := range []int{2, 0, 3, 1, 0} {
+		if head.Len() != len(seq)-6 && round == 0 {
+			t.Fatalf("the head holds %d tokens, want %d", head.Len(), len(seq)-6)
+		}
+		pending := seq[head.Len():]
+		what := fmt.Sprintf("round %d", round)
+		r := spec.DraftRequest{Pending: pending, Depth: depth, K: k}
+		levels := mustLevels(t)(head.Draft(background, r))
+		if head.Len() != len(seq) {
+			t.Fatalf("%s: the head holds %d tokens, want %d", what, head.Len(), len(seq))
+		}
+		kept := features(t, target)
+		if len(kept) != len(seq)-1 {
+			t.Fatalf("%s: features of %d tokens, want %d", what, len(kept), len(seq)-1)
+		}
+		ref.checkTree(t, what, kept, seq, levels, k)
+		beams, tokens := accepted(levels, accept)
+		run := append([]int32{seq[len(seq)-1]}, tokens...)
+		commitRun(t, target, run)
+		if err := head.Commit(beams); err != nil {
+			t.Fatal(err)
+		}
+		seq = append(append(seq, tokens...), int32(7+2*round)) // and the target's bonus token
+	}
+}
+
+// TestEAGLE3Taps compares the stored features of the last layer with the target's logits for the position, whether
+// it was prefilled, decoded or verified in a tree, and compares the bits of the three.
+func TestEAGLE3Taps(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, _, _ := headed(t, dev, safetensors.F32, false, graph.Options{})
+		f := testModel(t, "tiny-f32")
+		output := "output.weight"
+		if target.Graph.Arch.Tied {
+			output = "token_embd.weight"
+		}
+		matrix, norm := hostMatrix(t, f, output), hostMatrix(t, f, "output_norm.weight")
+		outputs := commitAll(t, target, text, len(text))
+		kept := features(t, target)
+		for i, out := range outputs {
+			logits := product(matrix, normed(kept[i][2*target.Graph.Arch.Dim:], norm, target.Graph.Arch.Eps))
+			for rank, id := range out.TopIDs {
+				if math.Abs(logits[id]-float64(out.TopLogits[rank])) > 2e-3 {
+					t.Fatalf("token %d: logit %d is %g, from the stored feature %g", i, id, out.TopLogits[rank],
+						logits[id])
+				}
+			}
+		}
+		for _, step := range []int{1, 2, 5} {
+			commitAll(t, target, text, step)
+			if got := features(t, target); !slices.EqualFunc(got, kept, slices.Equal) {
+				t.Errorf("features of tokens run %d at once differ from those of one tree", step)
+			}
+		}
+		target.Reset()
+		if err := target.Prefill(background, text); err != nil {
+			t.Fatal(err)
+		}
+		if got := features(t, target); !slices.EqualFunc(got, kept, slices.Equal) {
+			t.Error("features of a prefill differ from those of one tree")
+		}
+	})
+}
+
+// commitAll empties the sequence and commits tokens in trees of the given size.
+func commitAll(t *testing.T, target *Target, tokens []int32, step int) []spec.NodeOutput {
+	t.Helper()
+	target.Reset()
+	var all []spec.NodeOutput
+	for at := 0; at < len(tokens); at += step {
+		n := min(step, len(tokens)-at)
+		for _, out := range commitRun(t, target, tokens[at:at+n])[:n] {
+			out.TopIDs, out.TopLogits = slices.Clone(out.TopIDs), slices.Clone(out.TopLogits)
+			all = append(all, out)
+		}
+	}
+	return all
+}
+
+// TestEAGLE3Grows grows trees in several calls and compares the bits with those of one call.
+func TestEAGLE3Grows(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, head, _ := headed(t, dev, safetensors.F32, false, graph.Options{})
+		begin := func() {
+			target.Reset()
+			head.Reset()
+			if err := target.Prefill(background, text[:len(text)-1]); err != nil {
+				t.Fatal(err)
+			}
+			if err := head.Prefill(background, text[:len(text)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 5}} {
+			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 3, K: 3, Coupled: true, Sampling: s}
+			begin()
+			want := mustLevels(t)(head.Draft(background, r))
+			begin()
+			r.Depth = 1
+			mustLevels(t)(head.Draft(background, r))
+			got := mustLevels(t)(head.Extend(background, spec.Extension{Passes: 1}))
+			got = mustLevels(t)(head.Extend(background, spec.Extension{Beams: bestBeams(got, 3)}))
+			sameLevels(t, fmt.Sprintf("temperature %g", s.Temperature), got, want)
+			beams, tokens := accepted(got, 3)
+			if err := head.Commit(beams); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(head.pairs.uncached, tokens) || head.Len() != len(text)+3 {
+				t.Errorf("committed %v of %v; %d tokens", head.pairs.uncached, tokens, head.Len())
+			}
+		}
+	})
+}
+
+// TestEAGLE3Exact generates with the head by every method that is exact token for token and compares with plain
+// decoding. After a prompt of one token there is no feature to draft from.
+func TestEAGLE3Exact(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, head, _ := headed(t, dev, safetensors.F16, false, graph.Options{})
+		tokens := 24
+		if testing.Short() {
+			tokens = 12
+		}
+		generate := func(prompt []int32, s spec.Sampling, c method.Config) ([]int32, spec.Stats) {
+			t.Helper()
+			g, err := method.New(target, c, nil, head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []int32
+			stats, err := g.Generate(background, prompt, spec.Options{Sampling: s, MaxTokens: tokens},
+				func(e *spec.Event) error {
+					out = append(out, e.Tokens...)
+					return nil
+				})
+			if err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			return out, stats
+		}
+		prompts := [][]int32{text, text[:1], text[:2]}
+		if testing.Short() {
+			prompts = prompts[:2]
+		}
+		for _, prompt := range prompts {
+			for _, s := range []spec.Sampling{{}, {Temperature: 0.8, Seed: 11}} {
+				want, _ := generate(prompt, s, method.Config{Drafter: method.DrafterNone})
+				for _, c := range []method.Config{
+					{Drafter: method.DrafterEAGLE2, Source: method.SourceEAGLE3, Depth: 3, TopK: 4, Nodes: 12},
+					{Drafter: method.DrafterEAGLE2, Source: method.SourceEAGLE3, Depth: 2, TopK: 3, Nodes: 8,
+						Uncoupled: true},
+					{Drafter: method.DrafterChain, Source: method.SourceEAGLE3, Depth: 4},
+				} {
+					got, stats := generate(prompt, s, c)
+					if !slices.Equal(got, want) {
+						t.Errorf("prompt of %d, temperature %g, %s: %v, plain decoding gives %v", len(prompt),
+							s.Temperature, c.Drafter, got, want)
+					}
+					if stats.Drafted == 0 {
+						t.Errorf("prompt of %d, %s: nothing was drafted", len(prompt), c.Drafter)
+					}
+				}
+			}
+		}
+		// Exact only in distribution: check that it runs and that its statistics agree.
+		for _, c := range []method.Config{
+			{Drafter: method.DrafterChain, Source: method.SourceEAGLE3, Verifier: method.VerifierRejection, Depth: 3},
+			{Drafter: method.DrafterSampled, Source: method.SourceEAGLE3, Verifier: method.VerifierWithoutReplacement,
+				Shape: [][]int{{2}, {2, 1}}},
+		} {
+			if got, _ := generate(text, spec.Sampling{Temperature: 1, Seed: 3}, c); len(got) != tokens {
+				t.Errorf("%s: %d tokens", c.Drafter, len(got))
+			}
+		}
+	})
+}
