@@ -111,7 +111,7 @@ func (s *Shaders) text(files string, consts []Constant) string {
 			bounds[c.name] = v
 			fmt.Fprintf(&prelude, "const %s: u32 = %du;\n", c.name, v)
 		case float32:
-			fmt.Fprintf(&prelude, "const %s: f32 = %v;\n", c.name, v)
+			fmt.Fprintf(&prelude, "const %s: f32 = %vf;\n", c.name, v)
 		case bool:
 			fmt.Fprintf(&prelude, "const %s: bool = %t;\n", c.name, v)
 		}

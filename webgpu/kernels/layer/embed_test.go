@@ -17,7 +17,7 @@ func TestEmbed(t *testing.T) {
 			cols := (96 + f.Block() - 1) / f.Block() * f.Block() * 2
 			w := kerneltest.NewWeight(f, 131, cols)
 			up := w.Upload(b, 50)
-			for m, times := range map[int]float64{1: 1, 3: 54.5, 64: 1} {
+			for m, times := range map[int]float64{1: 1, 2: 12, 3: 54.5, 64: 1} {
 				tokens := make([]uint32, m)
 				var want []float32
 				largest := 0.0
