@@ -23,32 +23,47 @@ type Model struct {
 	Context      int    // positions the model was trained for
 	Unscaled     int    // first position whose query would need scaling, which is not implemented; 0: none
 	Eps          float64
-	Tied         bool   // the output matrix is the embedding
-	Pooling      string // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
+	Embed        float64 // factor of the embedding
+	Residual     float64 // factor of what mixes and networks, which then have norms before, add to the stream
+	Logit        float64 // factor of the logits
+	Tied         bool    // the output matrix is the embedding
+	Pooling      string  // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
 	Layers       []Layer
 	Features     *Features // of an EAGLE-3 head; nil for a decoder
 }
 
 // Layer is one block: a mix over positions and a feed-forward network, each added to the residual stream.
 type Layer struct {
-	Mix *Attention
-	FFN *Gated
+	Mix   *Attention
+	FFN   *Gated
+	Norms Norms
 }
+
+// Norms says where a layer has norms: of the inputs of its mix and its network, of their outputs, or of both.
+type Norms struct{ Before, After bool }
 
 // Attention mixes positions by softmax attention over cached keys and values.
 type Attention struct {
-	Query, KV int   // heads of queries, and of keys and values
-	Dim       int   // elements of a head
-	Rotary    int   // leading elements of a head that rotate
-	HalfSplit bool  // element i rotates with i+Rotary/2 (NeoX layout); otherwise with its neighbour
-	Rope      *Rope // the layers of a model share it
-	Window    int   // positions a token attends to, itself included; 0: all
-	Bias      bool  // queries, keys and values have a bias
-	QKNorm    Span  // of queries and keys, before the rotation
+	Query, KV int     // heads of queries, and of keys and values
+	Dim       int     // elements of a head
+	Rotary    int     // leading elements of a head that rotate
+	HalfSplit bool    // element i rotates with i+Rotary/2 (NeoX layout); otherwise with its neighbour
+	Rope      *Rope   // nil: no rotation. Layers may share it
+	Window    int     // positions a token attends to, itself included; 0: all
+	Scale     float64 // factor of the scores; 0: 1/√Dim
+	Bias      bool    // queries, keys and values have a bias
+	Fused     bool    // one tensor holds the projections of queries, keys and values
+	QKNorm    Span    // of queries and keys, before the rotation
+	// Shares is 1 + the layer of the model's target whose keys and values it attends to, those of all committed
+	// positions; 0: it has keys and values of its own.
+	Shares int
 }
 
 // Gated is a feed-forward network with a gate: down(SiLU(gate·x) ⊙ up·x).
-type Gated struct{ Width int }
+type Gated struct {
+	Width int
+	Fused bool // one tensor holds gate and up
+}
 
 // Span says over which elements of queries and keys a norm runs.
 type Span int
@@ -56,6 +71,7 @@ type Span int
 const (
 	None Span = iota
 	Head      // over each head
+	Row       // over all heads together
 )
 
 // DefaultContext is the number of positions to allocate where nothing is asked for, if the model was trained for as

@@ -175,7 +175,7 @@ func (r *fields) decoder() *Model {
 
 // model reads the fields that the families share. All layers of the result are equal, but for their windows.
 func (r *fields) model() *Model {
-	m := &Model{Architecture: r.arch}
+	m := &Model{Architecture: r.arch, Embed: 1, Residual: 1, Logit: 1}
 	m.Name, _ = r.f.StringOr("general.name", r.f.Name())
 	m.Dim = r.count("embedding_length", 1<<16)
 	m.Context = r.count("context_length", 1<<24)
@@ -207,7 +207,7 @@ func (r *fields) model() *Model {
 	for i := range m.Layers {
 		layer := a
 		layer.Window = windows[i]
-		m.Layers[i] = Layer{Mix: &layer, FFN: &Gated{Width: width}}
+		m.Layers[i] = Layer{Mix: &layer, FFN: &Gated{Width: width}, Norms: Norms{Before: true}}
 	}
 	m.Pooling = r.pooling()
 	return m

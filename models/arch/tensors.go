@@ -25,14 +25,16 @@ type Kind int
 
 const (
 	Embedding Kind = iota
-	MixNorm
+	MixNorm        // of the mix's input
 	QKV
 	MixOut
 	QKVBias
 	QKNorm
-	FFNNorm
+	MixPostNorm // of the mix's output
+	FFNNorm     // of the network's input
 	Gates
 	Down
+	FFNPostNorm // of the network's output
 	OutputNorm
 	Output
 	Header // Read has read it
@@ -78,14 +80,23 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 				rotates  bool
 			}{{"attn_q.", "self_attn.q_proj.", a.Query, true}, {"attn_k.", "self_attn.k_proj.", a.KV, true},
 				{"attn_v.", "self_attn.v_proj.", a.KV, false}} {
+				if a.Shares > 0 && p.name != "attn_q." {
+					break
+				}
 				t := add(k, p.name+of, p.hf+of, append([]int{p.heads * a.Dim}, shape...)...)
 				if t.From, t.Cols = from, m.Dim; p.rotates && !a.HalfSplit {
 					t.Heads = p.heads
 				}
 			}
 		}
-		add(MixNorm, "attn_norm.weight", "input_layernorm.weight", m.Dim)
-		projections(QKV, "weight", 0, inputs)
+		if l.Norms.Before {
+			add(MixNorm, "attn_norm.weight", "input_layernorm.weight", m.Dim)
+		}
+		if a.Fused {
+			add(QKV, "attn_qkv.weight", "self_attn.qkv_proj.weight", (a.Query+2*a.KV)*a.Dim, inputs)
+		} else {
+			projections(QKV, "weight", 0, inputs)
+		}
 		if m.Features != nil {
 			add(FeatureNorm, "attn_norm_2.weight", "hidden_norm.weight", m.Dim)
 			projections(FeatureQKV, "weight", m.Dim, inputs)
@@ -94,14 +105,34 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 		if a.Bias {
 			projections(QKVBias, "bias", 0)
 		}
-		if a.QKNorm == Head {
-			add(QKNorm, "attn_q_norm.weight", "self_attn.q_norm.weight", a.Dim)
-			add(QKNorm, "attn_k_norm.weight", "self_attn.k_norm.weight", a.Dim)
+		if a.QKNorm != None {
+			queries, keys := 1, 1
+			if a.QKNorm == Row {
+				queries, keys = a.Query, a.KV
+			}
+			add(QKNorm, "attn_q_norm.weight", "self_attn.q_norm.weight", queries*a.Dim)
+			if a.Shares == 0 {
+				add(QKNorm, "attn_k_norm.weight", "self_attn.k_norm.weight", keys*a.Dim)
+			}
 		}
-		add(FFNNorm, "ffn_norm.weight", "post_attention_layernorm.weight", m.Dim)
-		add(Gates, "ffn_gate.weight", "mlp.gate_proj.weight", l.FFN.Width, m.Dim)
-		add(Gates, "ffn_up.weight", "mlp.up_proj.weight", l.FFN.Width, m.Dim)
+		between := "post_attention_layernorm.weight"
+		if l.Norms.After {
+			add(MixPostNorm, "post_attention_norm.weight", between, m.Dim)
+			between = "pre_feedforward_layernorm.weight"
+		}
+		if l.Norms.Before {
+			add(FFNNorm, "ffn_norm.weight", between, m.Dim)
+		}
+		if l.FFN.Fused {
+			add(Gates, "ffn_up.weight", "mlp.gate_up_proj.weight", 2*l.FFN.Width, m.Dim)
+		} else {
+			add(Gates, "ffn_gate.weight", "mlp.gate_proj.weight", l.FFN.Width, m.Dim)
+			add(Gates, "ffn_up.weight", "mlp.up_proj.weight", l.FFN.Width, m.Dim)
+		}
 		add(Down, "ffn_down.weight", "mlp.down_proj.weight", m.Dim, l.FFN.Width)
+		if l.Norms.After {
+			add(FFNPostNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight", m.Dim)
+		}
 	}
 	prefix, hf, layer = "", outer, 0
 	add(OutputNorm, "output_norm.weight", "norm.weight", m.Dim)

@@ -60,23 +60,26 @@ func BenchmarkKernels(b *testing.B) {
 				layerkernel.RecordNorm(r, m.Kernels.Lanes, w.X, y.mixNorm, w.Norm, n, c.Dim, c.Eps)
 			},
 			"qkv": func(r *kernels.Recorder) {
-				m.matmul(r, y.qkv, rows(w.Norm, c.Dim), rows(w.qkv, y.heads.Width()), n, false)
+				(&recording{m, r, p, n}).matmul(y.qkv, rows(w.Norm, c.Dim), rows(w.qkv, y.heads.Width()), false)
 			},
 			"rope": func(r *kernels.Recorder) {
-				attention.RecordRope(r, y.heads, p.Rows, m.ropes[y.rope], y.bias, w.qkv, cache.Keys, cache.Values, n)
+				attention.RecordRope(r, y.heads, p.Rows, m.ropes[y.mix.Rope], y.bias, w.qkv, cache.Keys,
+					cache.Values, n)
 			},
 			"attention": func(r *kernels.Recorder) {
 				attention.Record(r, y.heads, p.Slots(), w.qkv, cache.Keys, cache.Values, w.scores, w.att, n,
 					y.span)
 			},
 			"out": func(r *kernels.Recorder) {
-				m.matmul(r, y.out, m.attended(y), rows(w.X, c.Dim), n, true)
+				(&recording{m, r, p, n}).matmul(y.out, rows(w.att, y.attended()), rows(w.X, c.Dim), true)
 			},
 			"gates": func(r *kernels.Recorder) {
-				m.matmul(r, y.gates, rows(w.Norm, c.Dim), rows(w.gates, 2*y.width), n, false)
+				(&recording{m, r, p, n}).matmul(y.gates, rows(w.Norm, c.Dim), rows(w.gates, 2*y.width), false)
 			},
 			"silu": func(r *kernels.Recorder) { layerkernel.RecordSiLU(r, w.gates, w.act, n, y.width) },
-			"down": func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, y.width), rows(w.X, c.Dim), n, true) },
+			"down": func(r *kernels.Recorder) {
+				(&recording{m, r, p, n}).matmul(y.down, rows(w.act, y.width), rows(w.X, c.Dim), true)
+			},
 			"head": func(r *kernels.Recorder) { m.Head(r, 0, n, 0) },
 			"sample": func(r *kernels.Recorder) {
 				sample.Record(r, m.Kernels.Lanes, m.LogitRows(n), m.Options.TopK, sample.RawLogits, w.Draw, p.Drawn,

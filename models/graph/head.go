@@ -10,7 +10,6 @@ import (
 	"foretoken/models/kv"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
-	layerkernel "foretoken/webgpu/kernels/layer"
 	"foretoken/webgpu/kernels/sample"
 )
 
@@ -93,38 +92,4 @@ func (g *Graph) allocateHead(seq *kv.Sequence) error {
 		return nil
 	}
 	return g.Dev.Write(h.ids.Buffer, 0, webgpu.U32Bytes(sources))
-}
-
-// readFeatures records the features of a pass's rows, which go to Space.X. Those of committed tokens are the target's;
-// for drafted tokens the feature is the head's own output for the token before.
-func (g *Graph) readFeatures(r *kernels.Recorder, p *kv.Pass, n int) {
-	h, w, dim := g.head, &g.Space, g.Arch.Dim
-	if !p.Committed {
-		layerkernel.RecordParentFeatures(r, p.Slots(), h.hidden, w.X, n, dim)
-		return
-	}
-	t := h.target
-	for i, tap := range t.taps.views {
-		layerkernel.RecordGatherFeatures(r, p.Rows, h.of.Table, tap, h.tapped, n, t.Arch.Dim)
-		x := kernels.Rows{View: h.tapped, Stride: t.Arch.Dim}
-		g.matmul(r, h.fuse[i], x, kernels.Rows{View: w.X, Stride: dim}, n, i > 0)
-	}
-}
-
-// projectFeatures records the projection of the embedding and of the feature.
-func (g *Graph) projectFeatures(r *kernels.Recorder, p *kv.Pass, y *layer, qkv kernels.Rows, n int) {
-	h := g.head
-	for _, part := range g.embed.weights {
-		layerkernel.RecordEmbed(r, part, p.Tokens, h.embedded, n, 1)
-	}
-	g.matmul(r, y.qkv, g.norm(r, h.embedded, y.mixNorm, n), qkv, n, false)
-	g.matmul(r, h.qkv, g.norm(r, g.Space.X, h.norm, n), qkv, n, true)
-}
-
-// spread records the logits of n rows over the draft vocabulary and spreads them over the target's, where tokens
-// unknown to the head are impossible.
-func (g *Graph) spread(r *kernels.Recorder, x, logits kernels.Rows, n int) {
-	h := g.head
-	g.matmul(r, g.output, x, kernels.Rows{View: h.logits, Stride: h.stride}, n, false)
-	sample.RecordSpread(r, h.ids, h.logits, h.stride, len(g.Arch.Features.Targets), logits, g.Options.Vocab, n)
 }

@@ -64,9 +64,9 @@ func newGraph(dev webgpu.Device, a *arch.Model, file string, o Options) (*Graph,
 		layers: make([]layer, len(a.Layers))}
 	for i, l := range a.Layers {
 		h := kernels.Heads{Query: l.Mix.Query, KV: l.Mix.KV, Dim: l.Mix.Dim, Rotary: l.Mix.Rotary,
-			HalfSplit: l.Mix.HalfSplit, Window: l.Mix.Window, Format: o.KV}
-		g.layers[i] = layer{heads: h, span: min(cmp.Or(h.Window, o.Context), o.Context), width: l.FFN.Width,
-			rope: l.Mix.Rope}
+			HalfSplit: l.Mix.HalfSplit, Window: l.Mix.Window, Scale: l.Mix.Scale, Format: o.KV,
+			Shares: l.Mix.Shares > 0}
+		g.layers[i] = layer{heads: h, span: min(cmp.Or(h.Window, o.Context), o.Context), width: l.FFN.Width, mix: l.Mix}
 	}
 	return g, nil
 }
@@ -125,11 +125,11 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 	for i := range f.Tensors {
 		if t := &f.Tensors[i]; t.Type != gguf.I64 {
 			l.total += t.Size
-			g.params += int64(t.Elements())
+			g.file.params += int64(t.Elements())
 			kinds[t.Type.String()] += t.Elements()
 		}
 	}
-	g.quant = dominantType(kinds)
+	g.file.quant = dominantType(kinds)
 	all := slices.Collect(g.Arch.Tensors())
 	for n := 0; len(all) > 0; all = all[n:] {
 		first := all[0]
@@ -142,10 +142,16 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 		case matrix != nil:
 			*matrix, err = l.matrix(all[:n])
 		case vector != nil:
-			*vector, err = l.vectors(all[:n])
+			*vector, err = l.vectors(all[:n], 1)
 		default:
 			for _, t := range all[:n] {
 				l.used[t.GGUF] = true // read with the description
+			}
+		}
+		if first.Kind == arch.OutputNorm && err == nil {
+			if g.headNorm = g.outNorm; g.Arch.Logit != 1 {
+				l.total += 4 * int64(g.Arch.Dim)
+				g.headNorm, err = l.vectors(all[:n], g.Arch.Logit)
 			}
 		}
 		if err != nil {
@@ -187,6 +193,10 @@ func (g *Graph) place(t arch.Tensor) (**matrix, *kernels.View) {
 		return nil, &y.qkNorm
 	case arch.MixOut:
 		return &y.out, nil
+	case arch.MixPostNorm:
+		return nil, &y.mixPost
+	case arch.FFNPostNorm:
+		return nil, &y.ffnPost
 	case arch.FFNNorm:
 		return nil, &y.ffnNorm
 	case arch.Gates:
@@ -230,8 +240,8 @@ type Info struct {
 
 // Info describes the model as loaded.
 func (g *Graph) Info() Info {
-	return Info{Name: g.Arch.Name, File: g.File, Architecture: g.Arch.Architecture, Parameters: g.params,
-		Quant: g.quant, Width: g.Arch.Dim, Context: g.Options.Context, Vocab: g.Options.Vocab, GPUBytes: g.bytes,
+	return Info{Name: g.Arch.Name, File: g.File, Architecture: g.Arch.Architecture, Parameters: g.file.params,
+		Quant: g.file.quant, Width: g.Arch.Dim, Context: g.Options.Context, Vocab: g.Options.Vocab, GPUBytes: g.bytes,
 		Kernels: g.Kernels.Choices()}
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"foretoken/models/kv"
 	"foretoken/webgpu/kernels"
-	layerkernel "foretoken/webgpu/kernels/layer"
 )
 
 // taps stores the residual stream after some layers by KV slot. A head reads these features through the slot table of
@@ -14,11 +13,12 @@ import (
 type taps struct {
 	layers []int          // numbered from 0
 	views  []kernels.View // (slots, dim) f32, one per layer
+	final  kernels.View   // scratch: the final hidden states, (rows, dim)
 }
 
 // Tap makes passes that are recorded from now on store the residual stream after the given layers, in ascending order
-// and numbered from 0, by the slots of a sequence. It reports whether these are new: tapping the same layers again has
-// no effect.
+// and numbered from 0, by the slots of a sequence. The number of layers itself stands for the final hidden states,
+// those after the output norm. It reports whether the layers are new: tapping the same ones again has no effect.
 func (g *Graph) Tap(seq *kv.Sequence, layers []int) (bool, error) {
 	if slices.Equal(layers, g.taps.layers) {
 		return false, nil
@@ -27,13 +27,27 @@ func (g *Graph) Tap(seq *kv.Sequence, layers []int) (bool, error) {
 		return false, fmt.Errorf("graph: %s: layers %v are already tapped for another head; a target takes one head",
 			g.File, g.taps.layers)
 	}
+	final := slices.Contains(layers, len(g.layers))
+	if g.Arch.Residual != 1 && (len(layers) > 1 || !final) {
+		return false, fmt.Errorf("graph: %s: the residual stream of a %s model is kept divided by a factor, so no head "+
+			"can read it", g.File, g.Arch.Architecture)
+	}
 	t := taps{layers: slices.Clone(layers)}
-	for range layers {
-		v, err := g.Binding("features", 4*(int(seq.Padding())+1)*g.Arch.Dim)
-		if err != nil {
-			return false, err
+	var err error
+	view := func(label string, rows int) (v kernels.View) {
+		if err == nil {
+			v, err = g.Binding(label, 4*rows*g.Arch.Dim)
 		}
-		t.views = append(t.views, v)
+		return v
+	}
+	for range layers {
+		t.views = append(t.views, view("features", int(seq.Padding())+1))
+	}
+	if final {
+		t.final = view("final hidden states", max(g.PassRows(), MaxPrefill))
+	}
+	if err != nil {
+		return false, err
 	}
 	g.taps = t
 	return true, nil
@@ -41,15 +55,3 @@ func (g *Graph) Tap(seq *kv.Sequence, layers []int) (bool, error) {
 
 // Features returns the features that passes store, (slots, dim) f32 for each tapped layer.
 func (g *Graph) Features() []kernels.View { return g.taps.views }
-
-// tap records the storing of a pass's rows after a layer, if the layer is tapped.
-func (g *Graph) tap(r *kernels.Recorder, p *kv.Pass, layer, n int) {
-	for i, l := range g.taps.layers {
-		if l == layer {
-			layerkernel.RecordStoreFeatures(r, p.Rows, g.Space.X, g.taps.views[i], n, g.Arch.Dim)
-		}
-	}
-	if g.head != nil {
-		layerkernel.RecordStoreFeatures(r, p.Rows, g.Space.X, g.head.hidden, n, g.Arch.Dim)
-	}
-}

@@ -17,7 +17,7 @@ func (g *Graph) tune() error {
 	c := tune.Config{Device: g.Dev, Matrices: g.Matrices(), Scratch: w.Scratch, Rounded: w.rounded,
 		Rows: g.PrefillRows(), Known: o.Tuning, Timed: o.Timed, Preparing: o.Preparing}
 	c.Reduce = func(r *kernels.Recorder, l kernels.Lanes) {
-		layerkernel.RecordNorm(r, l, w.X, g.outNorm, w.Norm, tune.TimedRows, g.Arch.Dim, g.Arch.Eps)
+		layerkernel.RecordNorm(r, l, w.X, g.outNorm, w.Norm, tune.TimedRows, g.Arch.Dim, g.eps())
 		g.sample(r, l, min(tune.TimedRows, o.MaxRows))
 	}
 	if g.planning() {
@@ -56,9 +56,13 @@ func (g *Graph) Work() (dispatches int, bytes int64) {
 			}
 		}
 	}
-	seq := kv.NewSequence(g.Dev, 0)
-	seq.Table, seq.Layers = kernels.View{Size: 4 * g.Options.Context}, make([]kv.Layer, len(g.layers))
+	seq, layers := kv.NewSequence(g.Dev, 0), len(g.layers)
+	for i := range g.layers {
+		layers = max(layers, g.layers[i].mix.Shares)
+	}
+	seq.Table, seq.Layers = kernels.View{Size: 4 * g.Options.Context}, make([]kv.Layer, layers)
 	p, r := kv.NewPass(seq, 0, 0, 1, 1), g.Recorder("one row")
+	p.Borrow(seq, kernels.View{})
 	g.Forward(r, &p, 1)
 	g.Head(r, 0, 1, 0)
 	g.sample(r, g.Kernels.Lanes, 1)

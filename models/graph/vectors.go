@@ -11,8 +11,8 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// vectors uploads one-dimensional tensors as f32, concatenated.
-func (l *loader) vectors(tensors []arch.Tensor) (kernels.View, error) {
+// vectors uploads one-dimensional tensors as f32, concatenated and multiplied.
+func (l *loader) vectors(tensors []arch.Tensor, times float64) (kernels.View, error) {
 	var all []float32
 	total := 0
 	for _, want := range tensors {
@@ -24,6 +24,9 @@ func (l *loader) vectors(tensors []arch.Tensor) (kernels.View, error) {
 		if err != nil {
 			return kernels.View{}, err
 		}
+	}
+	for i := range all {
+		all[i] = float32(float64(all[i]) * times)
 	}
 	v, err := l.graph.Buffer(tensors[0].GGUF, 4*total)
 	if err != nil || l.graph.planning() {

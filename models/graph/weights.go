@@ -110,7 +110,7 @@ func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
 // exceed a binding.
 func (l *loader) weight(format kernels.Format, rows, cols, from int,
 	tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
-	w, err := l.graph.newWeight(tensors[0].Name, format, rows, cols)
+	w, err := l.newWeight(tensors[0].Name, format, rows, cols)
 	if err != nil {
 		return nil, err
 	}
@@ -125,22 +125,22 @@ func (l *loader) weight(format kernels.Format, rows, cols, from int,
 }
 
 // newWeight makes the buffers of a weight, split by rows if they exceed a binding.
-func (g *Graph) newWeight(name string, format kernels.Format, rows, cols int) (*kernels.Weight, error) {
+func (l *loader) newWeight(name string, format kernels.Format, rows, cols int) (*kernels.Weight, error) {
 	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
 	rowBytes := 4 * format.WordsPerRow(cols)
-	most := g.maxBinding() / rowBytes
+	most := l.graph.maxBinding() / rowBytes
 	if most < 1 {
 		return nil, fmt.Errorf("graph: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
-			g.File, quote.Name(name), rowBytes)
+			l.file.Name(), quote.Name(name), rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
 		var err error
-		if p.Quants, err = g.Buffer(name, p.Rows*rowBytes); err != nil {
+		if p.Quants, err = l.graph.Buffer(name, p.Rows*rowBytes); err != nil {
 			return nil, err
 		}
 		if format.Quantised() {
-			if p.Scales, err = g.Buffer(name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
+			if p.Scales, err = l.graph.Buffer(name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
 				return nil, err
 			}
 		}
@@ -150,11 +150,11 @@ func (g *Graph) newWeight(name string, format kernels.Format, rows, cols int) (*
 }
 
 // writeRows uploads n rows of a weight from row at on.
-func (g *Graph) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32) error {
+func (l *loader) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32) error {
 	for _, p := range w.Parts {
 		lo, hi := max(at, p.Row0), min(at+n, p.Row0+p.Rows)
 		write := func(v kernels.View, all []uint32, words int) error { // words per row
-			return g.Dev.Write(v.Buffer, 4*words*(lo-p.Row0), webgpu.U32Bytes(all[words*(lo-at):words*(hi-at)]))
+			return l.graph.Dev.Write(v.Buffer, 4*words*(lo-p.Row0), webgpu.U32Bytes(all[words*(lo-at):words*(hi-at)]))
 		}
 		var err error
 		if lo < hi {
@@ -198,7 +198,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 			}
 		}
 		l.quants, l.scales = repack(t.Type, kept, l.quants[:0], l.scales[:0])
-		if err := l.graph.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
+		if err := l.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
 			return err
 		}
 		l.advance(int64(len(kept)))

@@ -58,6 +58,7 @@ type Workspace struct {
 	Draw    kernels.View // kernels.DrawParams
 
 	qkv, att, gates, act kernels.View // activations
+	added                kernels.View // a product before its norm is added to the residual stream, (rows, dim)
 	rounded              kernels.View // the input of a packed product
 	scores               kernels.View // partial attention results, for as many rows as passBytes allows
 }
@@ -85,15 +86,21 @@ func (g *Graph) allocate() (*kv.Sequence, error) {
 		}
 		return v
 	}
-	qkv, att, ffn, parts := 0, 0, 0, 0
+	qkv, att, ffn, parts, added := 0, 0, 0, 0, 0
 	for i := range g.layers {
 		y := &g.layers[i]
-		qkv, att, ffn = max(qkv, y.heads.Width()), max(att, g.attended(y).Stride), max(ffn, y.width)
+		if y.mixPost.Buffer != 0 {
+			added = rows * g.Arch.Dim
+		}
+		qkv, att, ffn = max(qkv, y.heads.Width()), max(att, y.attended()), max(ffn, y.width)
 		parts = max(parts, attention.Scratch(y.heads, o.Context, y.span))
 	}
 	w.X, w.Norm = view("residual", rows*g.Arch.Dim), view("normalised", rows*matmul.NextStride(g.Arch.Dim))
 	w.qkv, w.att = view("queries, keys, values", rows*qkv), view("attention", rows*att)
 	w.gates, w.act = view("gates", rows*2*ffn), view("activations", rows*ffn)
+	if added > 0 {
+		w.added = view("added to the residual", added)
+	}
 	if widest := g.widestPacked(); widest > 0 {
 		w.rounded = view("rounded activations", rows*matmul.PackedWords(widest))
 	}
@@ -104,8 +111,8 @@ func (g *Graph) allocate() (*kv.Sequence, error) {
 	seq.Table, w.Draw = view("slot table", o.Context), view("draw parameters", kernels.DrawWords)
 	g.ropes = map[*arch.Rope]kernels.View{}
 	for i := range g.layers {
-		rope := g.layers[i].rope
-		if _, ok := g.ropes[rope]; ok {
+		rope := g.layers[i].mix.Rope
+		if _, ok := g.ropes[rope]; ok || rope == nil {
 			continue
 		}
 		table := view("rotary table", o.Context*2*len(rope.Inverse))
@@ -131,12 +138,15 @@ func (g *Graph) widestPacked() int {
 	return widest
 }
 
-// newSequence makes the KV cache, with one buffer each for the keys and the values of a layer.
+// newSequence makes the KV cache, with one buffer each for the keys and the values of a layer that shares no other's.
 func (g *Graph) newSequence() (*kv.Sequence, error) {
 	seq, before := kv.NewSequence(g.Dev, g.Options.Context+g.Options.Spare()), g.bytes
 	seq.Layers = make([]kv.Layer, len(g.layers))
 	for i := range seq.Layers {
 		h, cache := g.layers[i].heads, &seq.Layers[i]
+		if h.Shares {
+			continue
+		}
 		size := 4 * h.CacheWords(int(seq.Padding())+1)
 		if most := g.maxBinding(); size > most {
 			return nil, g.cacheTooLarge(h, size, most)

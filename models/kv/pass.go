@@ -30,7 +30,9 @@ type Pass struct {
 	Committed bool         // the rows are tokens that Append commits, not drafted ones
 
 	seq      *Sequence // the rows attend through its table
-	words    []uint32  // host copy, in the buffer's layout
+	lender   *Sequence // the sequence whose cache the rows read too; nil: none
+	lent     kernels.View
+	words    []uint32 // host copy, in the buffer's layout
 	capacity int
 }
 
@@ -63,6 +65,23 @@ func (p *Pass) Slots() kernels.Slots {
 
 // Cache returns a layer's part of the cache.
 func (p *Pass) Cache(layer int) Layer { return p.seq.Layers[layer] }
+
+// Borrow gives the pass read access to the cache of another sequence on the device: its rows attend to all committed
+// positions of that sequence. rows, u32 (rows, kernels.RowWords), is filled by WriteBorrowed.
+func (p *Pass) Borrow(from *Sequence, rows kernels.View) { p.lender, p.lent = from, rows }
+
+// WriteBorrowed uploads, for a run, where the rows attend to in the sequence of Borrow.
+func (p *Pass) WriteBorrowed() error {
+	n := uint32(p.lender.Len())
+	row := []uint32{n - 1, p.lender.Padding(), n, uint32(p.lender.identityPrefix())}
+	return p.seq.dev.Write(p.lent.Buffer, p.lent.Offset, webgpu.U32Bytes(slices.Repeat(row, p.capacity)))
+}
+
+// Borrowed returns a layer of the sequence of Borrow, and the slots that the rows attend to there.
+func (p *Pass) Borrowed(layer int) (kernels.Slots, Layer) {
+	return kernels.Slots{Rows: p.lent, Table: p.lender.Table, Ancestors: p.Ancestors, Stride: p.Stride},
+		p.lender.Layers[layer]
+}
 
 // part returns the index in the host copy of a view's first word.
 func (p *Pass) part(v kernels.View) int { return (v.Offset - p.Tokens.Offset) / 4 }

@@ -51,8 +51,9 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 	vocab, draftVocab := number("vocab_size"), number("draft_vocab_size")
 	head := arch.Model{Dim: number("hidden_size"), Vocab: vocab, Features: &arch.Features{
 		Dim: number("target_hidden_size"), Targets: make([]int32, draftVocab), Embedding: embedding},
-		Layers: []arch.Layer{{Mix: &arch.Attention{Query: number("num_attention_heads"),
-			KV: number("num_key_value_heads"), Dim: number("head_dim")},
+		Layers: []arch.Layer{{Norms: arch.Norms{Before: true},
+			Mix: &arch.Attention{Query: number("num_attention_heads"), KV: number("num_key_value_heads"),
+				Dim: number("head_dim")},
 			FFN: &arch.Gated{Width: number("intermediate_size")}}}}
 	shapes := map[string][]uint64{}
 	for want := range head.Tensors() {
