@@ -29,8 +29,8 @@ func (g *Graph) Tap(seq *kv.Sequence, layers []int) (bool, error) {
 	}
 	final := slices.Contains(layers, len(g.layers))
 	if g.Arch.Residual != 1 && (len(layers) > 1 || !final) {
-		return false, fmt.Errorf("graph: %s: the residual stream of a %s model is kept divided by a factor, so no head "+
-			"can read it", g.File, g.Arch.Architecture)
+		return false, fmt.Errorf("graph: %s: the residual stream of a %s model is kept divided by a factor, so no "+
+			"head can read it", g.File, g.Arch.Architecture)
 	}
 	t := taps{layers: slices.Clone(layers)}
 	var err error
