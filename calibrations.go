@@ -43,10 +43,10 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 }
 
 // Fingerprint names the pair of models, for calibrations; its tree is empty.
-func (s *Session) Fingerprint() spec.Fingerprint { return s.pair.Fingerprint() }
+func (s *Session) Fingerprint() spec.Fingerprint { return s.pair.IDs }
 
 // HeadFingerprint names the target and its EAGLE-3 head; zero without a head.
-func (s *Session) HeadFingerprint() spec.Fingerprint { return s.pair.HeadFingerprint() }
+func (s *Session) HeadFingerprint() spec.Fingerprint { return s.pair.HeadIDs }
 
 // Calibrations returns the calibrations that the session was opened with.
 func (s *Session) Calibrations() Calibrations { return s.fitted }

@@ -88,7 +88,7 @@ func TestChatReuseChangesNothing(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					modelsOf(s.pair).Reset()
+					s.pair.Reset()
 					way.NoReuse = fresh
 					// the rounds of auto depend on the clock
 					replies[i] = story(t, c, way, way.Policy != method.DrafterAuto)

@@ -36,8 +36,8 @@ func TestConstrainedRoundsMakeNothing(t *testing.T) {
 			var last webgpu.Counters
 			n := 0
 			_, err := s.Generate(context.Background(), prompt, r, func(e *Event) error {
-				one := countedSince(s.pair.Device(), last)
-				last = s.pair.Device().Counters()
+				one := countedSince(s.pair.Device, last)
+				last = s.pair.Device.Counters()
 				if n++; n > 1 && one.Buffers+one.Kernels+one.Programs > 0 {
 					t.Errorf("%s, %s, round %d made %+v", name, what, n, one)
 				}

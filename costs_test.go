@@ -76,7 +76,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 				if auto.Policy, auto.Source = methods.DrafterAuto, r.source; r.cheap >= 0 {
 					auto.Fitted.Costs = costs(r.cheap, r.sync)
 				}
-				modelsOf(s.pair).Reset()
+				s.pair.Reset()
 				got, err := s.Generate(context.Background(), p.Prompt, auto, func(e *Event) error {
 					if e.Round.Joint {
 						joint[way]++

@@ -21,15 +21,7 @@ type Models struct {
 }
 
 // Reset empties the KV caches of all models.
-func (m Models) Reset() {
-	m.Target.Reset()
-	if m.Draft != nil {
-		m.Draft.Reset()
-	}
-	if m.Head != nil {
-		m.Head.Reset()
-	}
-}
+func (m Models) Reset() { m.pair.Reset() }
 
 // Progressed reports that the work advanced. A session gives a device up after several losses in a row; losses
 // before the call no longer count as of the same row.
@@ -37,10 +29,6 @@ func (m Models) Progressed() {
 	if m.pair != nil {
 		m.pair.Progressed()
 	}
-}
-
-func modelsOf(p *pair.Pair) Models {
-	return Models{Device: p.Device(), Target: p.Target, Draft: p.Draft, Head: p.Head, pair: p}
 }
 
 // Exclusive runs work on the models while no request runs, after the compilation in the background has ended. Where
@@ -57,7 +45,8 @@ func (s *Session) Exclusive(ctx context.Context, work func(Models) error) error 
 		if err := s.warmUp(ctx); err != nil {
 			return err
 		}
-		return work(modelsOf(s.pair))
+		p := s.pair
+		return work(Models{Device: p.Device, Target: p.Target, Draft: p.Draft, Head: p.Head, pair: p})
 	}
 	return s.pair.Retry(ctx, warmed(), warmed)
 }

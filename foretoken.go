@@ -22,6 +22,7 @@ import (
 	"foretoken/internal/warmup"
 	"foretoken/models/chat"
 	"foretoken/models/constrain"
+	"foretoken/models/gguf"
 	"foretoken/models/graph"
 	"foretoken/models/tokenizer"
 	"foretoken/spec/adapt"
@@ -143,8 +144,8 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o 
 		progress = func(Progress) {}
 	}
 	progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
-	s.tok = f.Tokenizer()
-	s.template, s.templateErr = chat.ForFile(f.Target(), templateOptions(s.tok))
+	s.tok = f.Tokenizer
+	s.template, s.templateErr = chat.ForFile(f.Target, templateOptions(s.tok))
 	s.turn.Lock() // warmup begins once the session is open
 	defer s.turn.Unlock()
 	if _, err := pair.Open(ctx, dev, f); err != nil {
@@ -184,15 +185,45 @@ func loadingError(err error) error {
 	return kind.Of(ErrModel, err)
 }
 
+// Memory is the number of bytes that Open allocates on a device for a pair. The first request of some policies
+// allocates a little more.
+type Memory struct {
+	Target graph.Memory  `json:"target"` // includes the features kept for an EAGLE-3 head
+	Draft  *graph.Memory `json:"draft,omitempty"`
+	EAGLE3 *graph.Memory `json:"eagle3,omitempty"`
+	Total  int64         `json:"total"`
+}
+
+func (m *Memory) String() string { return (*pair.Memory)(m).String() }
+
+// Plan says what Open would allocate for a pair with these options on a device of these limits, to the byte, without
+// reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer would be
+// larger than the device has, or all of them are more than Options.Memory.
+func Plan(target, draft files.Source, o Options, limits webgpu.Limits) (*Memory, error) {
+	f, err := pair.Read(target, draft, o.pair())
+	if err != nil {
+		return nil, err
+	}
+	m, err := f.Memory(limits)
+	return (*Memory)(m), err
+}
+
+// Inspect is Plan for an opened file alone, with its tokenizer, which is nil where the file cannot be run by what is
+// read before it.
+func Inspect(f *gguf.File, o Options, limits webgpu.Limits) (*tokenizer.Tokenizer, *Memory, error) {
+	tok, m, err := pair.Inspect(f, o.pair(), limits)
+	return tok, (*Memory)(m), err
+}
+
 // Info describes the session.
 func (s *Session) Info() Info {
-	i := s.pair.Info()
-	return Info{i.Device, i.Target, i.Draft, i.EAGLE3, s.loadMS, i.GPUBytes}
+	i := s.pair.Info
+	return Info{i.Device, *i.Models["target"], i.Models["draft"], i.Models["eagle3"], s.loadMS, i.GPUBytes}
 }
 
 // Files returns what the session's models are to those who must not know where they lie, by the names of their sources:
 // errors name these.
-func (s *Session) Files() map[string]string { return s.pair.Files().Names() }
+func (s *Session) Files() map[string]string { return s.pair.Files.Names() }
 
 // Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session
 // on the same adapter. Add the latter to what is stored of other sessions.
@@ -211,7 +242,7 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Device returns the device that the session runs on. After a loss it is another one. Call it from the function that
 // receives events, or while no request runs.
-func (s *Session) Device() webgpu.Device { return s.pair.Device() }
+func (s *Session) Device() webgpu.Device { return s.pair.Device }
 
 // MaxNodes returns the number of nodes that the target verifies in one pass, the root included.
 func (s *Session) MaxNodes() int { return s.pair.Target.Limits().MaxRows }

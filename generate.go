@@ -60,7 +60,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		return nil, err
 	}
 	if r.NoReuse || r.Owner != s.owner {
-		modelsOf(s.pair).Reset()
+		s.pair.Reset()
 	}
 	if r.Owner != s.owner {
 		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}

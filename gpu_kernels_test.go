@@ -301,8 +301,8 @@ func (l *kernelList) session(name string, target, draft files.Source, f matmul.F
 	for _, r := range requests {
 		if c := r.Config(); c.Source == method.SourceEAGLE3 { // has no calibrations of its own
 			bins, classifier := *s.fitted.Hetero[0], *s.fitted.C2T
-			bins.Fingerprint = s.pair.HeadFingerprint().Shaped(c.TopK, c.Depth, c.Nodes)
-			classifier.Fingerprint = s.pair.HeadFingerprint()
+			bins.Fingerprint = s.pair.HeadIDs.Shaped(c.TopK, c.Depth, c.Nodes)
+			classifier.Fingerprint = s.pair.HeadIDs
 			r.Fitted.Hetero, r.Fitted.C2T = &bins, &classifier
 		}
 		c, err := s.configOf(&r)

@@ -51,7 +51,7 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 		return nil, err
 	}
 	if c.WeighsCosts() && c.Fitted.Costs == nil {
-		if c.Fitted.Costs, j.guessed, err = s.costsFor(ctx, c); err != nil {
+		if c.Fitted.Costs, j.guessed, err = s.costsOf(ctx, c, s.startsLean(c)); err != nil {
 			return nil, err
 		}
 	}
@@ -80,9 +80,9 @@ func (s *Session) configOf(r *Request) (c method.Config, err error) {
 	if c.Carry && c.Fitted.AdaSD == nil {
 		c.Fitted.AdaSD = &s.adasd
 	}
-	ids := s.pair.Fingerprint()
+	ids := s.pair.IDs
 	if c.Source == method.SourceEAGLE3 {
-		ids = s.pair.HeadFingerprint()
+		ids = s.pair.HeadIDs
 	} else if s.fitted.Head != nil && s.pair.Draft != nil { // an acceptance head reads the draft's hidden states
 		c.Fitted.Head = true
 	}

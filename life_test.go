@@ -180,7 +180,7 @@ func (k *conversations) run(turns, tokens int) []footprint {
 	begun, said := time.Now(), time.Now()
 	for n := 0; k.turns < turns || k.tokens < tokens; n++ {
 		now := footprint{turns: k.turns, tokens: k.tokens}
-		now.sample(k.t, k.s.pair.Device())
+		now.sample(k.t, k.s.pair.Device)
 		samples = append(samples, now)
 		if n < 3 || time.Since(said) > 20*time.Second {
 			said = time.Now()
@@ -192,7 +192,7 @@ func (k *conversations) run(turns, tokens int) []footprint {
 		}
 	}
 	now := footprint{turns: k.turns, tokens: k.tokens}
-	now.sample(k.t, k.s.pair.Device())
+	now.sample(k.t, k.s.pair.Device)
 	k.t.Logf("%4.0f s: %v; the context overflowed %d times, %d answers were compared with plain decoding",
 		time.Since(begun).Seconds(), now, k.overflows, k.compared)
 	k.t.Attr("turns", strconv.Itoa(now.turns))

@@ -418,7 +418,7 @@ func TestLostIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 { // losses with tokens between them are not in a row
-		s.pair.Device().Destroy()
+		s.pair.Device.Destroy()
 		if got, err := use(s); err != nil || got != want {
 			t.Fatalf("%q, %v, want %q", got, err, want)
 		}
@@ -506,7 +506,7 @@ func TestReopening(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.pair.Device().Destroy()
+	s.pair.Device.Destroy()
 	gone := errors.New("test: no device")
 	k.reopen = func(ctx context.Context) (webgpu.Device, error) { return nil, gone }
 	if _, err := use(s); !errors.Is(err, gone) || !errors.Is(err, webgpu.ErrDeviceLost) {

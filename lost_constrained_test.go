@@ -75,7 +75,7 @@ func TestLostWhileConstrained(t *testing.T) {
 				clear(calls)
 				asked := func(where string) {
 					if calls[where]++; where == lose && calls[where] == at+1 {
-						s.pair.Device().Destroy()
+						s.pair.Device.Destroy()
 					}
 				}
 				out, err := s.Generate(watched{context.Background(), asked}, "Once upon a time, there was a", r,

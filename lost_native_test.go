@@ -39,9 +39,9 @@ func TestLostNatively(t *testing.T) {
 		}
 		for _, where := range places {
 			if where == "idle" {
-				s.pair.Device().Destroy()
+				s.pair.Device.Destroy()
 			}
-			dev, rounds := s.pair.Device(), 0
+			dev, rounds := s.pair.Device, 0
 			got, err := s.Generate(ctx, prompt, r, func(*Event) error {
 				rounds++
 				switch {

@@ -196,8 +196,8 @@ func TestRoundTrips(t *testing.T) {
 			if len(e.Tokens) == 0 {
 				return nil
 			}
-			one := countedSince(s.pair.Device(), last)
-			last = s.pair.Device().Counters()
+			one := countedSince(s.pair.Device, last)
+			last = s.pair.Device.Counters()
 			made := one.Buffers + one.Kernels + one.Programs
 			if n++; n > 1 && (one.Submits > m.runs || one.Reads > m.runs || made > 0) {
 				t.Errorf("%s, round %d: %+v, want %d submits and readbacks at most, and nothing made", name, n, one,
@@ -231,9 +231,9 @@ func BenchmarkRound(b *testing.B) {
 				n := 0
 				_, err := s.Generate(context.Background(), roundPrompt, m.r, func(e *Event) error {
 					if n++; n == skipped {
-						from, begin = s.pair.Device().Counters(), time.Now()
+						from, begin = s.pair.Device.Counters(), time.Now()
 					}
-					to, end = s.pair.Device().Counters(), time.Now()
+					to, end = s.pair.Device.Counters(), time.Now()
 					return nil
 				})
 				if err != nil {

@@ -2,12 +2,10 @@ package foretoken
 
 import (
 	"context"
-	"errors"
 
 	"foretoken/internal/costmodel"
 	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
-	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -18,8 +16,6 @@ import (
 // draft wait.
 const firstNodes = 8
 
-var errReplaced = errors.New("foretoken: the models were loaded again")
-
 // loaded begins the warmup of models that were loaded: it prepares the rest, and then times the passes that auto
 // decides by, while the session serves no request. stored holds costs of earlier sessions.
 func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
@@ -27,12 +23,10 @@ func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
 	if s.costs == nil {
 		s.costs = costmodel.New(p.Key(), stored, func() *goodput.Costs {
 			target, drafts := p.Work()
-			return goodput.Predict(costmodel.Rates(p.Device().Info()), target, drafts)
+			return goodput.Predict(costmodel.Rates(p.Device.Info()), target, drafts)
 		})
 	}
-	plan := warmup.Plan{Record: p.Steps(), Compile: func(sources []*webgpu.KernelSource) <-chan struct{} {
-		return webgpu.Compile(p.Device(), sources)
-	}}
+	plan := warmup.Plan{Device: p.Device, Record: p.Steps()}
 	plan.List, plan.Sources = p.DryRun()
 	w := warmup.New(plan)
 	if s.warmup = w; !s.lean {
@@ -40,14 +34,14 @@ func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
 	}
 	go w.Background(&s.turn, func() error {
 		if w != s.warmup {
-			return errReplaced
+			return webgpu.ErrDeviceLost // another warmup prepares the models that were loaded again
 		}
 		return p.Usable()
 	}, func(idle context.Context) error {
 		if s.costs.Timed() {
 			return nil
 		}
-		_, err := s.ensureCosts(idle, s.defaultConfig())
+		_, _, err := s.costsOf(idle, s.defaultConfig(), false)
 		return err
 	})
 }
@@ -90,38 +84,24 @@ const tuningCosts = "costs"
 // TimePasses times the passes that auto decides by, or checks stored times, so that the first request does not.
 func (s *Session) TimePasses(ctx context.Context) error {
 	return s.Exclusive(ctx, func(Models) error {
-		_, err := s.ensureCosts(ctx, s.defaultConfig())
+		_, _, err := s.costsOf(ctx, s.defaultConfig(), false)
 		return err
 	})
 }
 
-// ensureCosts returns costs of the passes that a config decides by, timed here. A lean session keeps the target's
-// text: the next request may go on from it.
-func (s *Session) ensureCosts(ctx context.Context, c method.Config) (*goodput.Costs, error) {
-	p, err := s.passes(c)
-	if err != nil {
-		return nil, err
-	}
-	return s.costs.Ensure(ctx, p, s.lean && s.pair.Target.Len() > 0)
-}
-
-// passes returns the passes that a config decides by.
-func (s *Session) passes(c method.Config) (costmodel.Passes, error) {
+// costsOf returns the costs that a config decides by, and whether they were guessed: with guess a request does not wait
+// until its passes are timed, unless requests come without pauses. A lean session keeps the target's text meanwhile:
+// the next request may go on from it.
+func (s *Session) costsOf(ctx context.Context, c method.Config, guess bool) (*goodput.Costs, bool, error) {
 	drafts, err := s.pair.Drafts(c)
-	return costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Rows: min(c.Budget().Nodes, s.MaxNodes()),
-		Width: c.TopK, Programs: func(lim spec.Limits) spec.Programs { return c.Programs(0, lim) }}, err
-}
-
-// costsFor returns the costs that a request decides by, and whether they were not timed: a lean session does not keep
-// requests waiting for that, unless they come without pauses.
-func (s *Session) costsFor(ctx context.Context, c method.Config) (costs *goodput.Costs, guessed bool, err error) {
-	if !s.startsLean(c) || s.warmup.Done() && s.costs.Overdue() {
-		costs, err = s.ensureCosts(ctx, c)
-		return costs, false, err
+	if err != nil {
+		return nil, false, err
 	}
-	p, err := s.passes(c)
-	if err == nil {
-		costs, guessed = s.costs.Guess(p)
+	p := costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Config: c, After: s.lean && s.pair.Target.Len() > 0}
+	if guess && !(s.warmup.Done() && s.costs.Overdue()) {
+		costs, guessed := s.costs.Guess(p)
+		return costs, guessed, nil
 	}
-	return costs, guessed, err
+	costs, err := s.costs.Ensure(ctx, p)
+	return costs, false, err
 }

@@ -32,9 +32,9 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		plain.Temperature = temperature
 		r := plain
 		r.Policy = method.DrafterAuto
-		largest, compiled, before := 0, 0, s.pair.Device().Counters().Kernels
+		largest, compiled, before := 0, 0, s.pair.Device.Counters().Kernels
 		first, err := s.Generate(ctx, prompt, r, func(e *Event) error {
-			largest, compiled = max(largest, e.Round.Tree.Len()), s.pair.Device().Counters().Kernels-before
+			largest, compiled = max(largest, e.Round.Tree.Len()), s.pair.Device.Counters().Kernels-before
 			return nil
 		})
 		if err != nil {
@@ -70,11 +70,11 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 			t.Errorf("eagle2 drafted %d tokens, by guesses: %t", drafted.Stats.Drafted, drafted.Stats.Guessed)
 		}
 	}
-	before := s.pair.Device().Counters()
+	before := s.pair.Device.Counters()
 	if _, err := s.Generate(ctx, prompt, DefaultRequest(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if after := s.pair.Device().Counters(); after.Kernels != before.Kernels || after.Programs != before.Programs ||
+	if after := s.pair.Device.Counters(); after.Kernels != before.Kernels || after.Programs != before.Programs ||
 		after.Buffers != before.Buffers {
 		t.Errorf("a warm session made kernels, programs or buffers: %+v, then %+v", before, after)
 	}
@@ -97,14 +97,14 @@ func TestLeanDryRunListsEveryKernel(t *testing.T) {
 	if len(sources) < 10 {
 		t.Fatalf("%d kernels were listed", len(sources))
 	}
-	if _, err := s.pair.Device().NewKernels(sources); err != nil {
+	if _, err := s.pair.Device.NewKernels(sources); err != nil {
 		t.Fatal(err)
 	}
-	compiled := s.pair.Device().Counters().Kernels
+	compiled := s.pair.Device.Counters().Kernels
 	if err := s.warmUp(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := s.pair.Device().Counters().Kernels - compiled; n != 0 {
+	if n := s.pair.Device.Counters().Kernels - compiled; n != 0 {
 		t.Errorf("%d kernels were compiled that were not listed", n)
 	}
 }

@@ -5,9 +5,12 @@ package costmodel
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"foretoken/internal/strictjson"
+	"foretoken/spec"
 	"foretoken/spec/goodput"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
 
@@ -81,14 +84,13 @@ func (m *Model) Overdue() bool {
 // Timed reports whether passes were timed, or stored times checked.
 func (m *Model) Timed() bool { return m.timed }
 
-// Ensure returns costs that were timed, and times the passes where they were not. With after, the target's passes
-// follow its sequence and do not change it; the sequences of the drafts are emptied.
-func (m *Model) Ensure(ctx context.Context, p Passes, after bool) (*goodput.Costs, error) {
+// Ensure returns costs that were timed, and times the passes where they were not.
+func (m *Model) Ensure(ctx context.Context, p Passes) (*goodput.Costs, error) {
 	costs := m.Known()
 	if m.timed && p.measured(costs) {
 		return costs, nil
 	}
-	err := m.time(ctx, p, after)
+	err := m.time(ctx, p)
 	if err == nil {
 		m.timed, m.stale = true, false
 	}
@@ -118,4 +120,142 @@ func (m *Model) read() *goodput.Costs {
 		return nil
 	}
 	return &c
+}
+
+// Passes are the passes that a method decides by.
+type Passes struct {
+	Target spec.Target
+	Drafts [goodput.MostModels]spec.DraftModel // nil for a model that the method does not use
+	Config method.Config
+	After  bool // the target's passes follow its sequence and do not change it; those of the drafts are emptied
+}
+
+const (
+	// budget bounds the time in seconds of a measurement that need not be complete.
+	budget = 0.2
+	// length is the number of tokens in the cache before a pass.
+	length = 24
+	// filler is the number of tokens of the text that passes run over.
+	filler = 64
+)
+
+// rows returns the nodes of the largest tree.
+func (p *Passes) rows() int { return min(p.Config.Budget().Nodes, p.Target.Limits().MaxRows) }
+
+// measured reports whether costs of all passes were measured.
+func (p *Passes) measured(costs *goodput.Costs) bool {
+	var models []int
+	for i, d := range p.Drafts {
+		if d != nil {
+			models = append(models, i)
+		}
+	}
+	return costs.Measured(p.rows(), models...)
+}
+
+// fit reports whether the contexts hold the passes.
+func (p *Passes) fit() bool {
+	at, positions := length, p.Target.Limits().Context
+	if p.After {
+		at = p.Target.Len()
+	}
+	for _, d := range p.Drafts {
+		if d != nil {
+			positions = min(positions, d.Limits().Context)
+		}
+	}
+	return positions >= 2*filler && positions >= at+p.rows()
+}
+
+// time times passes of the target and its drafts over filler text, or checks stored costs, which it leaves unchanged if
+// they still hold.
+func (m *Model) time(ctx context.Context, p Passes) error {
+	if !p.fit() {
+		return nil // too short for trees to matter; rounds update the costs all the same
+	}
+	rows := p.rows()
+	if err := p.Target.Prepare(spec.Programs{Budget: spec.Budget{Nodes: rows}}); err != nil {
+		return err
+	}
+	text := make([]int32, filler)
+	for i := range text {
+		text[i] = int32(i % p.Target.Limits().Vocab)
+	}
+	begin := time.Now()
+	probe := goodput.Probe{Clock: func() float64 { return time.Since(begin).Seconds() }}
+	tree := &spec.Tree{}
+	probe.Verify = func(n int) error {
+		tree.Reset(text[0])
+		for i := 1; i < n; i++ {
+			tree.Add(int32(i-1)/2, text[i], 0)
+		}
+		_, err := p.Target.Verify(ctx, spec.PassRequest{Tree: tree})
+		return err
+	}
+	if !p.After {
+		defer p.Target.Reset()
+		p.Target.Reset()
+		if err := p.Target.Prefill(ctx, text[:length]); err != nil {
+			return err
+		}
+	}
+	if m.stale {
+		holds, err := m.costs.Holds(probe, rows)
+		if err != nil || holds && p.measured(m.costs) {
+			return err
+		}
+		if !holds {
+			fresh := m.predict()
+			fresh.Learnt = m.costs.Learnt
+			*m.costs, m.stale = *fresh, false
+		}
+	}
+	probe.Drafts = make([]goodput.DraftProbe, len(p.Drafts))
+	for i, d := range p.Drafts {
+		known := len(text)
+		if i == goodput.EAGLE3 { // a head has the features of what the target holds
+			known = min(known, p.Target.Len())
+		}
+		if d == nil || known < 1 {
+			continue
+		}
+		defer d.Reset()
+		programs := p.Config.Programs(0, d.Limits())
+		if err := d.Prepare(programs); err != nil {
+			return err
+		}
+		probe.Drafts[i] = probeDraft(ctx, d, text[:known], min(length, known))
+		probe.Drafts[i].Widths = programs.Widths
+	}
+	return m.costs.Measure(probe, rows, budget)
+}
+
+// probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
+func probeDraft(ctx context.Context, d spec.DraftModel, text []int32, length int) goodput.DraftProbe {
+	prefill := func(n int) error {
+		d.Reset()
+		return d.Prefill(ctx, text[:n])
+	}
+	return goodput.DraftProbe{
+		Draft: func(levels, beams int) error {
+			if d.ReusePrefix(text[:length]) < length {
+				if err := prefill(length); err != nil {
+					return err
+				}
+			}
+			_, err := d.Draft(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
+			return err
+		},
+		Grow: func() error {
+			_, err := d.Extend(ctx, spec.Extension{Passes: 1})
+			return err
+		},
+		Prefill: func(n int) error {
+			if err := prefill(n); err != nil {
+				return err
+			}
+			return d.Sync()
+		},
+		Most: len(text),
+	}
 }

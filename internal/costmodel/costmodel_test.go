@@ -11,6 +11,7 @@ import (
 
 	"foretoken/spec"
 	"foretoken/spec/goodput"
+	"foretoken/spec/method"
 	"foretoken/spec/spectest"
 )
 
@@ -59,8 +60,7 @@ func newPasses(contextLength, rows int) (Passes, *slowTarget, *slowDraft) {
 		pass: 10 * time.Millisecond}
 	draft := &slowDraft{DraftModel: spectest.NewDraft(target.Target, contextLength, 0.1), level: time.Millisecond}
 	draft.Target = nil // timing follows no target
-	p := Passes{Target: target, Rows: rows, Width: 4,
-		Programs: func(spec.Limits) spec.Programs { return spec.Programs{} }}
+	p := Passes{Target: target, Config: method.Config{Drafter: method.DrafterAuto, Depth: 3, TopK: 4, Nodes: rows}}
 	p.Drafts[goodput.SmallDraft] = draft
 	return p, target, draft
 }
@@ -85,7 +85,7 @@ func TestPassesAreTimedOnceAndStored(t *testing.T) {
 		if m.Stored() != nil || m.Timed() {
 			t.Error("costs are stored before any request asked for them")
 		}
-		first, err := m.Ensure(t.Context(), p, false)
+		first, err := m.Ensure(t.Context(), p)
 		if err != nil || !near(first) || !m.Timed() {
 			t.Fatalf("timed %+v, %v", first, err)
 		}
@@ -93,7 +93,7 @@ func TestPassesAreTimedOnceAndStored(t *testing.T) {
 			t.Error("timing left tokens in the caches")
 		}
 		calls := target.calls
-		if again, err := m.Ensure(t.Context(), p, false); err != nil || again != first || target.calls != calls {
+		if again, err := m.Ensure(t.Context(), p); err != nil || again != first || target.calls != calls {
 			t.Errorf("timed twice; %v", err)
 		}
 		stored := m.Stored()
@@ -106,7 +106,7 @@ func TestPassesAreTimedOnceAndStored(t *testing.T) {
 			t.Errorf("stored costs came back as %+v", c)
 		}
 		drafted := draft.calls
-		if c, err := later.Ensure(t.Context(), p, false); err != nil || !near(c) || draft.calls != drafted {
+		if c, err := later.Ensure(t.Context(), p); err != nil || !near(c) || draft.calls != drafted {
 			t.Errorf("costs that still hold became %+v after %d drafts; %v", c, draft.calls-drafted, err)
 		}
 		if !maps.Equal(later.Stored(), stored) {
@@ -121,13 +121,13 @@ func TestWrongCostsAreTimedAgain(t *testing.T) {
 		p, target, _ := newPasses(256, 6)
 		target.pass *= 100
 		m := New("pair", nil, predicted)
-		if _, err := m.Ensure(t.Context(), p, false); err != nil {
+		if _, err := m.Ensure(t.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 		target.pass /= 100
 		for what, stored := range map[string]map[string]string{"a hundred times too high": m.Stored(),
 			"impossible": {"pair": `{"root":{"s":-1}}`}, "unreadable": {"pair": "{"}} {
-			c, err := New("pair", stored, predicted).Ensure(t.Context(), p, false)
+			c, err := New("pair", stored, predicted).Ensure(t.Context(), p)
 			if err != nil || !near(c) {
 				t.Errorf("costs that are %s became %+v; %v", what, c, err)
 			}
@@ -139,10 +139,11 @@ func TestWrongCostsAreTimedAgain(t *testing.T) {
 func TestTimingKeepsTheTargetsText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, target, draft := newPasses(256, 6)
+		p.After = true
 		if err := target.Prefill(t.Context(), []int32{3, 1, 2}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := New("pair", nil, predicted).Ensure(t.Context(), p, true)
+		c, err := New("pair", nil, predicted).Ensure(t.Context(), p)
 		if err != nil || !near(c) || fmt.Sprint(target.Cells) != "[3 1 2]" || draft.Len() != 0 {
 			t.Errorf("timed %+v, the target holds %v, the draft %d tokens; %v", c, target.Cells, draft.Len(), err)
 		}
@@ -153,7 +154,7 @@ func TestTimingKeepsTheTargetsText(t *testing.T) {
 func TestShortContextsAreNotTimed(t *testing.T) {
 	p, target, _ := newPasses(100, 6)
 	m := New("pair", nil, predicted)
-	if _, err := m.Ensure(t.Context(), p, false); err != nil || target.calls > 0 || !m.Timed() {
+	if _, err := m.Ensure(t.Context(), p); err != nil || target.calls > 0 || !m.Timed() {
 		t.Errorf("%d passes, %v", target.calls, err)
 	}
 }
@@ -164,16 +165,16 @@ func TestFailedTimingIsRepeated(t *testing.T) {
 		p, target, draft := newPasses(256, 6)
 		m := New("pair", nil, predicted)
 		draft.refusal = errors.New("no memory")
-		if _, err := m.Ensure(t.Context(), p, false); err == nil || m.Timed() || target.calls > 0 {
+		if _, err := m.Ensure(t.Context(), p); err == nil || m.Timed() || target.calls > 0 {
 			t.Errorf("programs that cannot be recorded: %v after %d passes", err, target.calls)
 		}
 		draft.refusal = nil
 		ended, end := context.WithCancel(t.Context())
 		end()
-		if _, err := m.Ensure(ended, p, false); !errors.Is(err, context.Canceled) || m.Timed() || m.Stored() != nil {
+		if _, err := m.Ensure(ended, p); !errors.Is(err, context.Canceled) || m.Timed() || m.Stored() != nil {
 			t.Errorf("timing that was cancelled: %v", err)
 		}
-		if c, err := m.Ensure(t.Context(), p, false); err != nil || !near(c) {
+		if c, err := m.Ensure(t.Context(), p); err != nil || !near(c) {
 			t.Errorf("timed %+v, %v", c, err)
 		}
 	})

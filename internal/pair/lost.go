@@ -11,20 +11,6 @@ import (
 	"foretoken/webgpu"
 )
 
-// state is a pair's stage of life.
-//
-//	opening ──▶ ready              load
-//	ready ──▶ lost ──▶ opening     the device is lost; reopen loads the models on a new one
-//	any ──▶ closed                 Close
-type state int
-
-const (
-	opening state = iota // the models are loading
-	ready                // the models are loaded
-	lost                 // the device is lost; the next request reopens it
-	closed
-)
-
 // ErrClosed is returned by every call on a closed session.
 var ErrClosed = errors.New("foretoken: the session was closed")
 
@@ -41,10 +27,10 @@ type Loss struct {
 
 // Usable returns why no model can run, or nil.
 func (p *Pair) Usable() error {
-	switch p.state {
-	case closed:
+	switch {
+	case p.closed:
 		return ErrClosed
-	case lost, opening:
+	case !p.loaded:
 		return webgpu.ErrDeviceLost
 	}
 	return nil
@@ -56,7 +42,7 @@ func (p *Pair) LostBy(err error) bool {
 	if err == nil || p.options.Reopen == nil {
 		return false
 	}
-	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || p.dev.Lost() != nil
+	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || p.Device.Lost() != nil
 }
 
 // Losses counts the losses of the device. It may be called at any time.
@@ -67,11 +53,11 @@ func (p *Pair) Progressed() { p.losses = 0 }
 
 // Ensure opens a device again that was lost since the last request, and loads the models.
 func (p *Pair) Ensure(ctx context.Context) error {
-	if p.state == closed {
+	if p.closed {
 		return ErrClosed
 	}
 	p.losses = 0
-	if why := p.dev.Lost(); p.LostBy(why) {
+	if why := p.Device.Lost(); p.LostBy(why) {
 		return p.reopen(ctx, why)
 	}
 	return nil
@@ -93,10 +79,10 @@ func (p *Pair) Retry(ctx context.Context, err error, work func() error) error {
 func (p *Pair) reopen(ctx context.Context, why error) error {
 	begin := time.Now()
 	for {
-		p.state = lost
+		p.loaded = false
 		p.losses++
 		p.allLosses.Add(1)
-		p.dev.Destroy() // frees the models' memory
+		p.Device.Destroy() // frees the models' memory
 		if p.losses >= mostLosses {
 			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close "+
 				"other programs and pages that use it, take smaller models or the cpu device, and try again: %w",
@@ -110,7 +96,7 @@ func (p *Pair) reopen(ctx context.Context, why error) error {
 			return nil
 		}
 		if !errors.Is(failed, webgpu.ErrDeviceLost) && !errors.Is(failed, webgpu.ErrTimeout) || ctx.Err() != nil {
-			p.dev.Destroy() // the next request tries again
+			p.Device.Destroy() // the next request tries again
 			switch {
 			case ctx.Err() != nil:
 				return failed
@@ -136,13 +122,13 @@ func (p *Pair) reload(ctx context.Context) error {
 	if p.Target != nil {
 		tuning = p.Tuning()
 	}
-	dev, err := openAgain(ctx, p.options.Reopen, &p.info.Device)
+	dev, err := openAgain(ctx, p.options.Reopen, &p.Info.Device)
 	if err != nil {
 		return err
 	}
-	p.dev, p.owned, p.state = dev, true, opening
+	p.Device, p.owned = dev, true
 	err = p.load(ctx, tuning)
-	if why := p.dev.Lost(); err != nil && why != nil {
+	if why := p.Device.Lost(); err != nil && why != nil {
 		err = kind.Of(why, err) // err may name only a consequence of the loss
 	}
 	return err

@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"foretoken/internal/files"
@@ -46,40 +48,65 @@ type Progress struct {
 	Note        string
 }
 
-// Pair is a session's models on their device. One goroutine at a time may call its methods, but for Losses.
+// Pair is a session's models on their device. One goroutine at a time may use it, but for Losses.
 type Pair struct {
 	// The models keep their addresses when they are loaded again.
 	Target *runner.Target
 	Draft  *runner.Draft // nil without a draft
 	Head   *runner.Draft // nil without a head
 
-	files   *Files
-	options Options
-	dev     webgpu.Device
-	info    Info
+	Files        *Files
+	Device       webgpu.Device // after a loss another one
+	Info         Info
+	IDs, HeadIDs spec.Fingerprint // of target and draft, and of target and head, without a tree; zero without a head
 
-	ids, headIDs spec.Fingerprint // of target and draft, and of target and head
-
-	state     state
-	owned     bool         // Options.Reopen opened dev
+	options   Options
+	loaded    bool // the models are on the device
+	closed    bool
+	owned     bool         // Options.Reopen opened the device
 	losses    int          // of the device since the last committed token
 	allLosses atomic.Int64 // see Losses
 }
 
-// Info describes the loaded models.
+// Info describes the models as they were loaded last.
 type Info struct {
 	Device   webgpu.Info
-	Target   graph.Info
-	Draft    *graph.Info // nil without
-	EAGLE3   *graph.Info // nil without
+	Models   map[string]*graph.Info // by stage of Progress
 	GPUBytes int64
+}
+
+// role is a loaded model with what the pair knows of it.
+type role struct {
+	stage string // of Progress
+	model interface {
+		Reset()
+		Close()
+	}
+	graph  *graph.Graph
+	source files.Source
+	id     *spec.ModelID
+}
+
+// roles returns the loaded models.
+func (p *Pair) roles() []role {
+	var all []role
+	if p.Target != nil {
+		all = append(all, role{"target", p.Target, p.Target.Graph, p.Files.sources.target, &p.IDs.Target})
+	}
+	if p.Draft != nil {
+		all = append(all, role{"draft", p.Draft, p.Draft.Graph, p.Files.sources.draft, &p.IDs.Draft})
+	}
+	if p.Head != nil {
+		all = append(all, role{"eagle3", p.Head, p.Head.Graph, p.options.EAGLE3, &p.HeadIDs.Draft})
+	}
+	return all
 }
 
 // Open loads the models of files on a device. The device stays the caller's; Close frees the models. Where the device
 // is lost meanwhile it is opened again.
 func Open(ctx context.Context, dev webgpu.Device, f *Files) (*Pair, error) {
-	p := &Pair{files: f, options: f.options, dev: dev}
-	p.info.Device = dev.Info()
+	p := &Pair{Files: f, options: f.options, Device: dev}
+	p.Info.Device = dev.Info()
 	if f.head != nil {
 		p.options.First = 0
 	}
@@ -102,29 +129,28 @@ func (p *Pair) load(ctx context.Context, tuning map[string]map[string]string) er
 	if err := p.loadModels(ctx, tuning); err != nil {
 		return err
 	}
-	if err := p.identify(); err != nil {
+	if p.Device.Info().Host() {
+		if err := p.Device.Run(nil); err != nil { // its threads have started, or not
+			return err
+		}
+	}
+	if err := p.describe(); err != nil {
 		return err
 	}
 	if head := p.options.Acceptance; head != nil && p.Draft != nil {
-		if err := head.Matches(p.ids); err != nil {
+		if err := head.Matches(p.IDs); err != nil {
 			return err
 		}
 		if err := p.Draft.SetHead(head); err != nil {
 			return err
 		}
 	}
-	if p.dev.Info().Host() {
-		if err := p.dev.Run(nil); err != nil { // its threads have started, or not
-			return err
-		}
-	}
-	p.describe()
 	if p.Draft != nil || p.options.First > 0 {
 		if err := p.recordDefault(p.options.First); err != nil {
 			return err
 		}
 	}
-	p.state = ready
+	p.loaded = true
 	if p.options.Loaded != nil {
 		p.options.Loaded(p)
 	}
@@ -133,7 +159,7 @@ func (p *Pair) load(ctx context.Context, tuning map[string]map[string]string) er
 
 // loadModels reads the weights. After a loss it overwrites the old models in place.
 func (p *Pair) loadModels(ctx context.Context, tuning map[string]map[string]string) error {
-	f := p.files
+	f := p.Files
 	loading := func(stage string) graph.Options {
 		l := f.loading(stage)
 		l.Tuning, l.Lean = tuning[stage], p.options.First > 0
@@ -141,20 +167,20 @@ func (p *Pair) loadModels(ctx context.Context, tuning map[string]map[string]stri
 		l.Preparing = func(step string) { p.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
 		return l
 	}
-	target, err := runner.LoadTarget(ctx, p.dev, f.target, loading("target"))
+	target, err := runner.LoadTarget(ctx, p.Device, f.Target, loading("target"))
 	if err != nil {
 		return err
 	}
 	replace(&p.Target, target)
 	if f.draft != nil {
-		draft, err := runner.LoadDraft(ctx, p.dev, f.draft, loading("draft"))
+		draft, err := runner.LoadDraft(ctx, p.Device, f.draft, loading("draft"))
 		if err != nil {
 			return err
 		}
 		replace(&p.Draft, draft)
 	}
 	if f.head != nil {
-		head, err := runner.LoadEAGLE3(ctx, p.dev, p.Target, f.head, loading("eagle3"))
+		head, err := runner.LoadEAGLE3(ctx, p.Device, p.Target, f.head, loading("eagle3"))
 		if err != nil {
 			return err
 		}
@@ -182,86 +208,41 @@ func (p *Pair) progress(step Progress) {
 	}
 }
 
-// identify records the identities of the models' files, or refuses a file that changed since it was first loaded.
-func (p *Pair) identify() error {
-	f := p.files
-	if err := p.identifyOne(&p.ids.Target, f.sources.target, p.Target.Graph.Info()); err != nil {
-		return err
-	}
-	if p.Draft != nil {
-		if err := p.identifyOne(&p.ids.Draft, f.sources.draft, p.Draft.Graph.Info()); err != nil {
+// describe sets Info and the identities of the models, or refuses a file that changed since it was first loaded.
+func (p *Pair) describe() error {
+	p.Info = Info{Device: p.Device.Info(), Models: map[string]*graph.Info{}}
+	for _, r := range p.roles() {
+		info := r.graph.Info()
+		id, err := Identify(r.source, info.Name, info.Quant, p.options.SHA256)
+		if err != nil {
 			return err
 		}
+		if *r.id != (spec.ModelID{}) && *r.id != id {
+			return fmt.Errorf("foretoken: %s changed since it was loaded; open the models again", r.source.Name())
+		}
+		*r.id = id
+		p.Info.Models[r.stage], p.Info.GPUBytes = &info, p.Info.GPUBytes+info.GPUBytes
 	}
-	if p.Head == nil {
-		return nil
+	if p.Head != nil {
+		p.HeadIDs.Target = p.IDs.Target
 	}
-	p.headIDs.Target = p.ids.Target
-	return p.identifyOne(&p.headIDs.Draft, p.options.EAGLE3, p.Head.Graph.Info())
-}
-
-func (p *Pair) identifyOne(known *spec.ModelID, src files.Source, info graph.Info) error {
-	id, err := Identify(src, info.Name, info.Quant, p.options.SHA256)
-	if err != nil {
-		return err
-	}
-	if *known != (spec.ModelID{}) && *known != id {
-		return fmt.Errorf("foretoken: %s changed since it was loaded; open the models again", src.Name())
-	}
-	*known = id
 	return nil
 }
 
-// describe sets Info, before requests allocate more.
-func (p *Pair) describe() {
-	p.info = Info{Device: p.dev.Info(), Target: p.Target.Graph.Info()}
-	p.info.GPUBytes = p.info.Target.GPUBytes
-	if p.Draft != nil {
-		info := p.Draft.Graph.Info()
-		p.info.Draft, p.info.GPUBytes = &info, p.info.GPUBytes+info.GPUBytes
-	}
-	if p.Head != nil {
-		info := p.Head.Graph.Info()
-		p.info.EAGLE3, p.info.GPUBytes = &info, p.info.GPUBytes+info.GPUBytes
-	}
-}
-
-// Info describes the models as they were loaded last.
-func (p *Pair) Info() Info { return p.info }
-
-// Device returns the device. After a loss it is another one.
-func (p *Pair) Device() webgpu.Device { return p.dev }
-
-// Files returns the files of the models.
-func (p *Pair) Files() *Files { return p.files }
-
-// Fingerprint names target and draft, HeadFingerprint target and EAGLE-3 head; its tree is empty.
-func (p *Pair) Fingerprint() spec.Fingerprint { return p.ids }
-
-// HeadFingerprint is Fingerprint of the target and its EAGLE-3 head; zero without a head.
-func (p *Pair) HeadFingerprint() spec.Fingerprint { return p.headIDs }
-
 // Key identifies the models among others on the same adapter.
 func (p *Pair) Key() string {
-	name := func(id spec.ModelID) string { return fmt.Sprintf("%s %d %s", id.Name, id.Bytes, id.Hash) }
-	key := name(p.ids.Target)
-	if p.Draft != nil {
-		key += " + " + name(p.ids.Draft)
+	var names []string
+	for _, r := range p.roles() {
+		names = append(names, fmt.Sprintf("%s %d %s", r.id.Name, r.id.Bytes, r.id.Hash))
 	}
-	if p.Head != nil {
-		key += " + " + name(p.headIDs.Draft)
-	}
-	return key
+	return strings.Join(names, " + ")
 }
 
 // Tuning returns the kernel choices of the models, by role and matrix.
 func (p *Pair) Tuning() map[string]map[string]string {
-	out := map[string]map[string]string{"target": p.Target.Graph.Kernels.Choices()}
-	if p.Draft != nil {
-		out["draft"] = p.Draft.Graph.Kernels.Choices()
-	}
-	if p.Head != nil {
-		out["eagle3"] = p.Head.Graph.Kernels.Choices()
+	out := map[string]map[string]string{}
+	for _, r := range p.roles() {
+		out[r.stage] = r.graph.Kernels.Choices()
 	}
 	return out
 }
@@ -280,19 +261,20 @@ func (p *Pair) Work() (target goodput.Work, drafts [goodput.MostModels]goodput.W
 	return work(p.Target.Graph.Work()), drafts
 }
 
+// Reset empties the KV caches of all models.
+func (p *Pair) Reset() {
+	for _, r := range p.roles() {
+		r.model.Reset()
+	}
+}
+
 // Close frees the models, and the device where it was opened again.
 func (p *Pair) Close() {
-	p.state = closed
-	if p.Head != nil {
-		p.Head.Close()
-	}
-	if p.Draft != nil {
-		p.Draft.Close()
-	}
-	if p.Target != nil {
-		p.Target.Close()
+	p.closed = true
+	for _, r := range slices.Backward(p.roles()) {
+		r.model.Close()
 	}
 	if p.owned {
-		p.dev.Destroy()
+		p.Device.Destroy()
 	}
 }

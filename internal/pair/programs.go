@@ -103,7 +103,7 @@ func (p *Pair) Steps() []func() error {
 	for rows := 1; rows < 2*nodes; rows *= 2 {
 		steps = append(steps, func() error { return p.Target.Warm(min(rows, nodes, p.Target.Limits().MaxRows)) })
 	}
-	if p.files.draft != nil {
+	if p.Files.draft != nil {
 		steps = append(steps, func() error { return p.Draft.Warm() })
 	}
 	return append(steps, func() error { return p.recordDefault(0) })
@@ -122,19 +122,19 @@ func (p *Pair) DryRun() ([]func() error, func() []*webgpu.KernelSource) {
 }
 
 // compiles reports whether the models are loaded lean onto a device that has kernels to compile.
-func (p *Pair) compiles() bool { return p.options.First > 0 && !p.dev.Info().Host() }
+func (p *Pair) compiles() bool { return p.options.First > 0 && !p.Device.Info().Host() }
 
 // compileAhead starts compiling the kernels of the first request before weights are loaded.
 func (p *Pair) compileAhead(tuning map[string]map[string]string) {
 	dry, sources := p.dry()
 	if dry.loadModels(context.Background(), tuning) == nil && dry.recordDefault(p.options.First) == nil {
-		webgpu.Compile(p.dev, sources()) // loading reports errors
+		webgpu.Compile(p.Device, sources()) // loading reports errors
 	}
 }
 
 // dry returns the pair on a dry run, and the kernels that it needed so far.
 func (p *Pair) dry() (*Pair, func() []*webgpu.KernelSource) {
-	dev := graph.NewDryRun(p.dev.Info())
-	return &Pair{files: p.files, dev: dev, options: Options{Default: p.options.Default, First: p.options.First}},
+	dev := graph.NewDryRun(p.Device.Info())
+	return &Pair{Files: p.Files, Device: dev, options: Options{Default: p.options.Default, First: p.options.First}},
 		dev.Sources
 }

@@ -11,6 +11,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"foretoken/webgpu"
@@ -26,10 +28,10 @@ const (
 
 // Plan is what remains to be prepared. Each step is short once its kernels are compiled. The zero value is nothing.
 type Plan struct {
-	List    []func() error                                       // steps of the dry run; none: nothing to compile
-	Sources func() []*webgpu.KernelSource                        // the kernels that the dry run listed
-	Compile func(sources []*webgpu.KernelSource) <-chan struct{} // closes the channel when they are compiled
-	Record  []func() error                                       // steps that record the programs
+	Device  webgpu.Device                 // that compiles
+	List    []func() error                // steps of the dry run; none: nothing to compile
+	Sources func() []*webgpu.KernelSource // the kernels that the dry run listed
+	Record  []func() error                // steps that record the programs
 }
 
 // Warmup is the progress of a plan. Whoever calls its methods holds the session's turn.
@@ -70,7 +72,7 @@ func (w *Warmup) step(atOnce int) error {
 			return nil
 		}
 		if n := min(atOnce, len(w.sources)); n > 0 {
-			w.compiling, w.sources = w.plan.Compile(w.sources[:n]), w.sources[n:]
+			w.compiling, w.sources = webgpu.Compile(w.plan.Device, w.sources[:n]), w.sources[n:]
 			return nil
 		}
 		w.phase, w.steps = recording, w.plan.Record
@@ -87,7 +89,7 @@ func (w *Warmup) step(atOnce int) error {
 		}
 	}
 	if w.phase == listing && len(w.steps) == 0 {
-		w.phase, w.sources, w.compiling = compiling, w.plan.Sources(), w.plan.Compile(nil)
+		w.phase, w.sources, w.compiling = compiling, w.plan.Sources(), webgpu.Compile(w.plan.Device, nil)
 	}
 	return nil
 }
@@ -151,4 +153,39 @@ func (w *Warmup) advance(t *Turn, may func() error, last func(idle context.Conte
 		return false, err
 	}
 	return true, last(idle{context.Background(), t})
+}
+
+// Turn is the lock of a session: a request holds it, work on the session's models, or a step of warmup. It counts who
+// waits for it, so that work while idle can give way.
+type Turn struct {
+	mu      sync.Mutex
+	waiting atomic.Int32
+}
+
+// Lock waits for the turn. Work in the context of Idle, which may hold it, ends.
+func (t *Turn) Lock() {
+	t.waiting.Add(1)
+	t.mu.Lock()
+	t.waiting.Add(-1)
+}
+
+// TryLock takes the turn if nobody holds it.
+func (t *Turn) TryLock() bool { return t.mu.TryLock() }
+
+// Unlock gives the turn up.
+func (t *Turn) Unlock() { t.mu.Unlock() }
+
+// idle is a context that ends when somebody waits for the turn.
+type idle struct {
+	context.Context
+	turn *Turn
+}
+
+var errAsked = errors.New("foretoken: a request waits")
+
+func (c idle) Err() error {
+	if c.turn.waiting.Load() > 0 {
+		return errAsked
+	}
+	return nil
 }

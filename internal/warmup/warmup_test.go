@@ -30,19 +30,27 @@ func (s *script) step(name string) func() error {
 
 func (s *script) plan(kernels int) Plan {
 	return Plan{
+		Device:  compiler{nil, s},
 		List:    []func() error{s.step("load"), s.step("list")},
 		Sources: func() []*webgpu.KernelSource { return make([]*webgpu.KernelSource, kernels) },
-		Compile: func(sources []*webgpu.KernelSource) <-chan struct{} {
-			compiled := make(chan struct{})
-			s.did = append(s.did, fmt.Sprint(len(sources)))
-			time.AfterFunc(time.Duration(len(sources))*time.Second, func() { close(compiled) })
-			return compiled
-		},
-		Record: []func() error{s.step("record"), s.step("rest")},
+		Record:  []func() error{s.step("record"), s.step("rest")},
 	}
 }
 
 func (s *script) String() string { return strings.Join(s.did, " ") }
+
+// compiler is the device of a script.
+type compiler struct {
+	webgpu.Device
+	*script
+}
+
+func (c compiler) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
+	compiled := make(chan struct{})
+	c.did = append(c.did, fmt.Sprint(len(sources)))
+	time.AfterFunc(time.Duration(len(sources))*time.Second, func() { close(compiled) })
+	return compiled
+}
 
 func nothing() error { return nil }
 
