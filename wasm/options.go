@@ -30,9 +30,6 @@ type openOptions struct {
 	Quantise string `json:"quantise"`
 }
 
-// devices are open.Kinds, with the name that pages use for a GPU.
-var devices = []string{"auto", "webgpu", "cpu", "reference"}
-
 // readOptions reads and checks options. What depends on the models is left to foretoken.Open.
 func readOptions(text []byte) (o openOptions, err error) {
 	if err := strictjson.Decode(text, &o); err != nil {
@@ -48,7 +45,7 @@ func readOptions(text []byte) (o openOptions, err error) {
 		return spec.Limit{Field: field, Least: least, Most: most, Zero: zero}.Check(v)
 	}
 	return o, withCode("bad_option", cmp.Or(
-		name("device", o.Device, devices),
+		name("device", o.Device, open.Kinds),
 		name("kv", o.KV, []string{"f32", "f16", "q8"}),
 		name("quantise", o.Quantise, convert.Types()),
 		number("threads", 1, open.MaxThreads, "one for each core", float64(o.Threads)),

@@ -5,6 +5,7 @@ package open
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"foretoken/webgpu"
@@ -12,7 +13,7 @@ import (
 )
 
 // Kinds are the devices that may be asked for by name.
-var Kinds = []string{"auto", Accelerator, "cpu", "reference"}
+var Kinds = []string{"auto", alias, "cpu", "reference"}
 
 // Options are those of the devices. The zero value is good.
 type Options struct {
@@ -63,7 +64,7 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 		dev, err := accelerator(ctx, o.Timeout)
 		return dev, "", err
 	}
-	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, cpu or reference", kind, Accelerator)
+	return nil, "", fmt.Errorf("open: unknown device %q: want one of %s", kind, strings.Join(Kinds, ", "))
 }
 
 // MaxThreads is the limit of Options.Threads.

@@ -76,6 +76,10 @@ export type Ask = (textsJSON: string) => Promise<string>;
  * the page is cross-origin isolated. "reference" computes in Go on one thread: slow, an oracle for tests.
  */
 export type DeviceChoice = "auto" | "webgpu" | "cpu" | "reference";
+
+/** The devices that compute in WebAssembly: a page that asks for one opens no WebGPU. */
+export const HOST_DEVICES: readonly string[] = ["cpu", "reference"] satisfies DeviceChoice[];
+
 /** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
 export interface MethodConfig {
   drafter: string;

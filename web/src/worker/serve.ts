@@ -3,19 +3,20 @@
  * over a MessageChannel.
  */
 import type { ForetokenErrorCode } from "../protocol/errors.ts";
-import type {
-  Ask,
-  Channel,
-  FromWorker,
-  GoEngine,
-  OpenedSources,
-  OpenOptions,
-  Progress,
-  Source,
-  SourceSpec,
-  Sources,
-  ToWorker,
-  WireError,
+import {
+  HOST_DEVICES,
+  type Ask,
+  type Channel,
+  type FromWorker,
+  type GoEngine,
+  type OpenedSources,
+  type OpenOptions,
+  type Progress,
+  type Source,
+  type SourceSpec,
+  type Sources,
+  type ToWorker,
+  type WireError,
 } from "../protocol/protocol.ts";
 import { fetchFrom } from "../sources/hosts.ts";
 import { Downloads, type LoadEvents, openModel, type OpenSource, openSource, requireArray } from "../sources/open.ts";
@@ -60,7 +61,7 @@ export function serve(
     switch (message.op) {
       case "open": {
         const options = JSON.parse(message.options) as OpenOptions;
-        if (!["cpu", "reference"].includes(options.device)) prepare();
+        if (!HOST_DEVICES.includes(options.device)) prepare();
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
