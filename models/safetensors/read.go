@@ -7,8 +7,6 @@ import (
 
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
-	"foretoken/models/gguf"
-	"foretoken/models/quant"
 )
 
 // Has reports whether there is a tensor of that name.
@@ -49,20 +47,6 @@ func (f *File) Read(t *TensorInfo, dst []byte, off int64) error {
 
 func (f *File) wrongType(t *TensorInfo, want string) error {
 	return fmt.Errorf("safetensors: %s: tensor %s is %s, want %s", f.name, quote.Text(t.Name), t.Dtype, want)
-}
-
-// Floats decodes elements [from, from+len(dst)) of a tensor of F32, F16 or BF16.
-func (f *File) Floats(t *TensorInfo, dst []float32, from int64) error {
-	typ, ok := map[Dtype]gguf.Type{F32: gguf.F32, F16: gguf.F16, BF16: gguf.BF16}[t.Dtype]
-	if !ok {
-		return f.wrongType(t, "F32, F16 or BF16")
-	}
-	size := int64(sizes[t.Dtype])
-	raw := make([]byte, int64(len(dst))*size)
-	if err := f.Read(t, raw, from*size); err != nil {
-		return err
-	}
-	return quant.Dequantize(typ, raw, dst)
 }
 
 // Ints decodes a complete tensor of I64 or I32.
