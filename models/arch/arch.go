@@ -6,7 +6,6 @@ package arch
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -78,13 +77,6 @@ const (
 // many.
 const DefaultContext = 4096
 
-// families reads the metadata of each supported architecture. SmolLM2 and Mistral files say "llama", but Mistral files
-// since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
-var families = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2, "qwen3": qwen3}
-
-// heads are the families of drafts that read a target's features.
-var heads = map[string]func(*fields) *Model{"eagle3": eagle3}
-
 // Names lists the architectures of decoders.
 func Names() []string { return slices.Sorted(maps.Keys(families)) }
 
@@ -111,40 +103,6 @@ func read(f *gguf.File, context int, families map[string]func(*fields) *Model) (
 		return nil, r.err
 	}
 	return m, nil
-}
-
-func llama(r *fields) *Model {
-	m := r.decoder()
-	for _, l := range m.Layers {
-		l.Mix.Bias = r.f.HasTensor("blk.0.attn_q.bias")
-	}
-	return m
-}
-
-// mistral3 multiplies queries by 1 + scale·ln(1 + ⌊position/original⌋), which is 1 within the original context. The
-// scaling is not implemented: the context ends before it.
-func mistral3(r *fields) *Model {
-	m := llama(r)
-	if r.number("attention.temperature_scale", 0, -math.MaxFloat32, math.MaxFloat32) != 0 {
-		m.Unscaled = r.original(m.Context)
-	}
-	return m
-}
-
-func qwen2(r *fields) *Model {
-	m := r.decoder()
-	for _, l := range m.Layers {
-		l.Mix.HalfSplit, l.Mix.Bias = true, true
-	}
-	return m
-}
-
-func qwen3(r *fields) *Model {
-	m := r.decoder()
-	for _, l := range m.Layers {
-		l.Mix.HalfSplit, l.Mix.QKNorm = true, Head
-	}
-	return m
 }
 
 // CheckVocab refuses a tokenizer of more tokens than the embedding has rows.

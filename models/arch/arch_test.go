@@ -49,16 +49,25 @@ func TestTensors(t *testing.T) {
 // TestHubNames holds the names of tensors in checkpoints to published ones.
 func TestHubNames(t *testing.T) {
 	for name, want := range map[string][]string{
-		"llama-f32":  {"self_attn.k_proj.weight"},
-		"qwen2-bf16": {"self_attn.k_proj.weight", "self_attn.k_proj.bias"},
-		"qwen3-q8_0": {"self_attn.k_proj.weight", "self_attn.k_norm.weight"},
+		"llama-f32":    {"self_attn.k_proj.weight"},
+		"qwen2-bf16":   {"self_attn.k_proj.weight", "self_attn.k_proj.bias"},
+		"qwen3-q8_0":   {"self_attn.k_proj.weight", "self_attn.k_norm.weight"},
+		"phi3-q8_0":    {"self_attn.qkv_proj.weight", "mlp.gate_up_proj.weight"},
+		"smollm3-q4_0": {"self_attn.k_proj.weight"},
+		"granite-f32":  {"self_attn.k_proj.weight"},
+		"olmo2-f16":    {"self_attn.k_proj.weight", "self_attn.k_norm.weight", "post_feedforward_layernorm.weight"},
 	} {
 		m, err := arch.Read(modeltest.File(t, name), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, "input_layernorm.weight", "self_attn.o_proj.weight", "mlp.gate_proj.weight",
-			"post_attention_layernorm.weight", "mlp.up_proj.weight", "mlp.down_proj.weight")
+		want = append(want, "self_attn.o_proj.weight", "post_attention_layernorm.weight", "mlp.down_proj.weight")
+		if m.Architecture != "olmo2" {
+			want = append(want, "input_layernorm.weight")
+		}
+		if m.Architecture != "phi3" {
+			want = append(want, "mlp.gate_proj.weight", "mlp.up_proj.weight")
+		}
 		names := map[string]bool{}
 		for w := range m.Tensors() {
 			names[w.HF] = true

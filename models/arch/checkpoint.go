@@ -24,15 +24,6 @@ const (
 	UsedWindow                     // sliding_window counts if use_sliding_window is true, from max_window_layers on
 )
 
-// Checkpoints are the families that can be converted, by model_type.
-var Checkpoints = map[string]Checkpoint{
-	"llama":   {Class: "LlamaForCausalLM", Architecture: "llama"},
-	"mistral": {Class: "MistralForCausalLM", Architecture: "llama", StatesKV: true, Window: StatedWindow},
-	"qwen2":   {Class: "Qwen2ForCausalLM", Architecture: "qwen2", StatesKV: true, Window: UsedWindow},
-	"qwen3": {Class: "Qwen3ForCausalLM", Architecture: "qwen3", StatesKV: true, StatesHead: true,
-		Window: UsedWindow},
-}
-
 // HeadCheckpoint is that of EAGLE-3 heads, as the authors and SGLang's trainers publish them.
 var HeadCheckpoint = Checkpoint{Class: "LlamaForCausalLMEagle3", Architecture: "eagle3",
 	Ignored:  []string{"draft_vocab_size", "target_hidden_size"},

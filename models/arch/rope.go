@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -16,7 +17,12 @@ type Rope struct {
 	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN
 }
 
-const ropeFreqs = "rope_freqs.weight"
+// The tensors of divisors of its frequencies: for all contexts, or for those up to the original one and beyond.
+const (
+	ropeFreqs = "rope_freqs.weight"
+	ropeShort = "rope_factors_short.weight"
+	ropeLong  = "rope_factors_long.weight"
+)
 
 // NewRope returns the rotary embedding of a base without scaling.
 func NewRope(base float64, rotary int) *Rope {
@@ -101,10 +107,7 @@ func (s yarn) scale(r *Rope, base float64) {
 
 // rope reads the rotary embedding with the file's scaling applied. GGUF's default base is 10000.
 func (r *fields) rope(rotary, context int) *Rope {
-	base := r.number("rope.freq_base", 10000, 0, math.MaxFloat32)
-	if !(base > 1 && base < 1e12) {
-		r.fail("rope.freq_base", "is %g; want a number above 1", base)
-	}
+	base := r.base()
 	rope := NewRope(base, rotary)
 	kind := r.scalingType()
 	const prefix = "rope.scaling."
@@ -121,6 +124,19 @@ func (r *fields) rope(rotary, context int) *Rope {
 	}
 	switch kind {
 	case "none":
+		if !r.f.HasTensor(ropeLong) {
+			break
+		}
+		name := ropeShort
+		if cmp.Or(r.context, min(context, DefaultContext)) > int(original) {
+			name = ropeLong
+		}
+		if r.err == nil && !r.f.HasTensor(name) {
+			_, r.err = r.f.Tensor(name)
+		}
+		rope.Divide(r.divisors(name, rotary/2))
+		rope.Magnitude = r.number(prefix+"attn_factor", 1, 1e-6, 1e6)
+		return rope
 	case "linear":
 		rope.Stretch(r.linearFactor())
 	case "llama3":
@@ -158,6 +174,14 @@ func (r *fields) rope(rotary, context int) *Rope {
 		}
 	}
 	return rope
+}
+
+func (r *fields) base() float64 {
+	base := r.number("rope.freq_base", 10000, 0, math.MaxFloat32)
+	if !(base > 1 && base < 1e12) {
+		r.fail("rope.freq_base", "is %g; want a number above 1", base)
+	}
+	return base
 }
 
 // oldFactor is the name of rope.scaling.factor in older files, where 0 says that it is not set.

@@ -55,7 +55,9 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 		return &all[len(all)-1] // until the next call
 	}
 	outer, blocks, inputs, outputs := "model.", "model.layers.%d.", m.Dim, m.Vocab
-	add(Header, ropeFreqs, "", m.Layers[0].Mix.Rotary/2).Optional = true
+	for _, name := range []string{ropeFreqs, ropeShort, ropeLong} {
+		add(Header, name, "", m.Layers[0].Mix.Rotary/2).Optional = true
+	}
 	if f := m.Features; f != nil {
 		outer, blocks, inputs, outputs = "", "midlayer.", 2*m.Dim, len(f.Targets)
 		add(Header, draftIDs, draftIDs, outputs).Optional = true

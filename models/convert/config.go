@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -30,16 +31,10 @@ type shape struct {
 	proposed int // of the vocabulary, by an EAGLE-3 head
 	context  int
 	tied     bool
-	divisors []divisors
-	bos      []int // ids that config.json names
+	divisors []tensor // of the rotary embedding's frequencies
+	bos      []int    // ids that config.json names
 	eos      []int
 	pad      []int
-}
-
-// divisors are those of the rotary embedding's frequencies, which GGUF holds in a tensor.
-type divisors struct {
-	tensor string
-	values []float32
 }
 
 // changing lists fields that change the computation and that this package does not implement, with their meaning. A
@@ -114,7 +109,7 @@ func placeholder(name string, dims ...int) tensor {
 // describe returns the model of a file with the checkpoint's metadata and the given tensors. Errors call it name.
 func (s *shape) describe(name string, given []tensor, read func(*gguf.File) (*arch.Model, error)) (*arch.Model, error) {
 	kv := append([]gguf.KV{{Key: "general.architecture", Value: s.Architecture}}, s.kv...)
-	src, err := (&model{name: name, kv: kv, tensors: given}).source()
+	src, err := (&model{name: name, kv: kv, tensors: append(given, s.divisors...)}).source()
 	if err != nil {
 		return nil, err
 	}
@@ -412,12 +407,12 @@ func (s *shape) ropeScaling(c *fields, base float64) {
 	}
 }
 
-func (s *shape) addDivisors(tensor string, values []float64) {
-	d := divisors{tensor, make([]float32, len(values))}
-	for i, v := range values {
-		d.values[i] = float32(v)
+func (s *shape) addDivisors(name string, values []float64) {
+	var data []byte
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(v)))
 	}
-	s.divisors = append(s.divisors, d)
+	s.divisors = append(s.divisors, tensor{name, []uint64{uint64(len(values))}, gguf.F32, memory(data)})
 }
 
 // readWindow reads how far back a position sees. Of arch.UsedWindow, layers from max_window_layers on slide, and only

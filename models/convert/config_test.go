@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"foretoken/models/quant"
 )
 
 // base is a config.json of each family as it is published.
@@ -44,6 +46,43 @@ var base = map[string]string{
 		"rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
 		"sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true,
 		"use_sliding_window": false, "vocab_size": 151936}`,
+	// Phi-4-mini with heads of 16 elements
+	"phi3": `{"architectures": ["Phi3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"auto_map": {"AutoConfig": "configuration_phi3.Phi3Config"}, "bos_token_id": 199999, "embd_pdrop": 0.0,
+		"eos_token_id": 199999, "full_attn_mod": 1, "hidden_act": "silu", "hidden_size": 384,
+		"initializer_range": 0.02, "intermediate_size": 8192, "interpolate_factor": 1, "lm_head_bias": false,
+		"max_position_embeddings": 131072, "mlp_bias": false, "model_type": "phi3", "num_attention_heads": 24,
+		"num_hidden_layers": 32, "num_key_value_heads": 8, "original_max_position_embeddings": 4096,
+		"pad_token_id": 199999, "partial_rotary_factor": 0.75, "resid_pdrop": 0.0, "rms_norm_eps": 1e-05,
+		"rope_scaling": {"long_factor": [1, 1.25, 4, 30, 60.5, 64], "short_factor": [1, 1, 1, 1, 1, 1],
+			"type": "longrope"},
+		"rope_theta": 10000.0, "sliding_window": 262144, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"use_cache": true, "vocab_size": 200064}`,
+	// SmolLM3 3B with 4 of 36 layers
+	"smollm3": `{"architectures": ["SmolLM3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"bos_token_id": 128000, "eos_token_id": 128012, "hidden_act": "silu", "hidden_size": 2048,
+		"initializer_range": 0.02, "intermediate_size": 11008, "layer_types": ["full_attention",
+			"full_attention", "full_attention", "full_attention"],
+		"max_position_embeddings": 65536, "max_window_layers": 28, "mlp_bias": false, "model_type": "smollm3",
+		"no_rope_layer_interval": 4, "no_rope_layers": [1, 1, 1, 0], "num_attention_heads": 16,
+		"num_hidden_layers": 4, "num_key_value_heads": 4, "pad_token_id": 128004, "pretraining_tp": 2,
+		"rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 5000000.0, "sliding_window": null,
+		"torch_dtype": "bfloat16", "use_cache": false, "use_sliding_window": false, "vocab_size": 128256}`,
+	// Granite 3.3 2B
+	"granite": `{"architectures": ["GraniteForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"attention_multiplier": 0.015625, "bos_token_id": 0, "embedding_multiplier": 12.0, "eos_token_id": 0,
+		"hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 8192,
+		"logits_scaling": 8.0, "max_position_embeddings": 131072, "mlp_bias": false, "model_type": "granite",
+		"num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8, "pad_token_id": 0,
+		"residual_multiplier": 0.22, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 10000000.0,
+		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 49159}`,
+	// OLMo 2 1B
+	"olmo2": `{"architectures": ["Olmo2ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"eos_token_id": 100257, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+		"intermediate_size": 8192, "max_position_embeddings": 4096, "model_type": "olmo2",
+		"num_attention_heads": 16, "num_hidden_layers": 16, "num_key_value_heads": 16, "pad_token_id": 100277,
+		"rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 500000, "tie_word_embeddings": false,
+		"torch_dtype": "float32", "use_cache": false, "vocab_size": 100352}`,
 }
 
 // changed gives a family's config.json with fields changed, or taken out where they are "-".
@@ -124,6 +163,14 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 				`32768, "beta_fast": 32, "beta_slow": 1, "attention_factor": 1.138629436}`},
 			map[string]any{"qwen3.rope.scaling.type": "yarn", "qwen3.rope.scaling.yarn_beta_fast": float32(32),
 				"qwen3.rope.scaling.yarn_beta_slow": float32(1)}, false},
+		{"phi3", nil, map[string]any{"phi3.rope.dimension_count": u(12), "phi3.rope.scaling.attn_factor": float32(
+			math.Sqrt(1 + 5.0/12)), "phi3.rope.scaling.original_context_length": u(4096)}, true},
+		{"phi3", map[string]string{"rope_scaling": "null", "partial_rotary_factor": "-"},
+			map[string]any{"phi3.rope.dimension_count": u(16), "phi3.rope.scaling.attn_factor": nil}, false},
+		{"smollm3", nil, map[string]any{"smollm3.rope.freq_base": float32(5e6)}, false},
+		{"granite", nil, map[string]any{"granite.embedding_scale": float32(12), "granite.logit_scale": float32(8),
+			"granite.residual_scale": float32(0.22), "granite.attention.scale": float32(0.015625)}, false},
+		{"olmo2", nil, map[string]any{"olmo2.attention.head_count_kv": u(16)}, false},
 	} {
 		s, _, err := readConfig("config.json", changed(t, c.family, c.fields))
 		if err != nil {
@@ -156,6 +203,19 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 	}
 }
 
+// divisorsOf reads a tensor of divisors.
+func divisorsOf(t testing.TB, d tensor) []float32 {
+	t.Helper()
+	raw, values := make([]byte, 4*d.dims[0]), make([]float32, d.dims[0])
+	if err := d.data(raw, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := quant.Dequantize(d.typ, raw, values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
 // TestLlama3Divisors computes them as transformers does, from wave lengths.
 func TestLlama3Divisors(t *testing.T) {
 	s, _, err := readConfig("config.json", changed(t, "llama", map[string]string{"rope_theta": "500000",
@@ -164,7 +224,7 @@ func TestLlama3Divisors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := s.divisors[0].values
+	got := divisorsOf(t, s.divisors[0])
 	kept, blended, divided := 0, 0, 0
 	for i, d := range got {
 		freq := 1 / math.Pow(500000, float64(2*i)/64)
@@ -196,7 +256,7 @@ var notUnderstood = []struct {
 	want   string
 }{
 	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"},
-		`model_type is "gemma2": llama, mistral, qwen2 and qwen3`},
+		`model_type is "gemma2": granite, llama, mistral, olmo2, phi3, qwen2, qwen3 and smollm3`},
 	{"llama", map[string]string{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`},
 		`architectures is "GPT2LMHeadModel"`},
 	{"llama", map[string]string{"architectures": `["MixtralForCausalLM"]`},
@@ -204,7 +264,20 @@ var notUnderstood = []struct {
 	{"llama", map[string]string{"architectures": `["LlamaForCausalLM", "X"]`}, "architectures"},
 	{"llama", map[string]string{"architectures": `7`}, "architectures is 7"},
 	{"llama", map[string]string{"model_type": "-", "architectures": "-"}, "model_type is missing"},
-	{"llama", map[string]string{"model_type": `"smollm3"`, "architectures": `["SmolLM3ForCausalLM"]`}, `"smollm3"`},
+	{"llama", map[string]string{"model_type": `"gemma3_text"`, "architectures": `["X"]`}, "gemma3_text"},
+	{"smollm3", map[string]string{"no_rope_layers": "[1, 1, 0, 1]"}, "no_rope_layers is [1,1,0,1]"},
+	{"smollm3", map[string]string{"no_rope_layers": "[1, 0]"}, "no_rope_layers is [1,0]"},
+	{"smollm3", map[string]string{"no_rope_layers": "-", "no_rope_layer_interval": "3"}, "no_rope_layer_interval is 3"},
+	{"llama", map[string]string{"no_rope_layers": "[0]"}, "no_rope_layers is [0]"},
+	{"granite", map[string]string{"logits_scaling": "-"}, "logits_scaling is missing"},
+	{"granite", map[string]string{"residual_multiplier": "0"}, "residual_multiplier is 0"},
+	{"phi3", map[string]string{"partial_rotary_factor": "1.5"}, "partial_rotary_factor is 1.5"},
+	{"phi3", map[string]string{"original_max_position_embeddings": "-"},
+		"original_max_position_embeddings is missing"},
+	{"phi3", map[string]string{"rope_scaling": `{"type": "longrope", "short_factor": [1], "long_factor": [1]}`},
+		"rope_scaling.short_factor is [1]: want 6 numbers above 0"},
+	{"phi3", map[string]string{"rope_scaling": `{"type": "longrope", "short_factor": [1, 1, 1, 1, 1, 0]}`},
+		"rope_scaling.short_factor is [1,1,1,1,1,0]"},
 	{"llama", map[string]string{"hidden_size": "-"}, "hidden_size is missing"},
 	{"llama", map[string]string{"num_hidden_layers": "-"}, "num_hidden_layers is missing"},
 	{"llama", map[string]string{"intermediate_size": "-"}, "intermediate_size is missing"},

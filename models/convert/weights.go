@@ -7,7 +7,6 @@ import (
 	"foretoken/internal/quote"
 	"foretoken/models/arch"
 	"foretoken/models/gguf"
-	"foretoken/models/quant"
 	"foretoken/models/safetensors"
 )
 
@@ -26,13 +25,7 @@ func (s *shape) derived(name string) bool {
 // place for.
 func (m *model) addWeights(f *safetensors.File, s *shape, described *arch.Model) error {
 	used := map[string]bool{}
-	for _, d := range s.divisors {
-		data := make([]byte, 4*len(d.values))
-		if err := quant.Quantize(gguf.F32, d.values, data); err != nil {
-			return fmt.Errorf("convert: %s: %s: %w", m.name, d.tensor, err)
-		}
-		m.tensors = append(m.tensors, tensor{d.tensor, []uint64{uint64(len(d.values))}, gguf.F32, memory(data)})
-	}
+	m.tensors = append(m.tensors, s.divisors...)
 	for w := range described.Tensors() {
 		again := used[w.HF]
 		used[w.HF] = true

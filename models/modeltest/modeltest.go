@@ -27,10 +27,12 @@ type shape struct {
 	dim, hidden, layers, heads, kv, head int
 	vocab, context                       int
 	tied                                 bool
-	embedding, output                    float64 // standard deviations; output counts before the division by √dim
-	noise                                float64 // added to the matrices of layers, relative to their own spread
-	words                                bool    // byte-level BPE instead of SentencePiece
-	weightsOf                            string  // the shape whose weights this one has
+	embedding, output                    float64   // standard deviations; output counts before the division by √dim
+	noise                                float64   // added to the matrices of layers, relative to their own spread
+	words                                bool      // byte-level BPE instead of SentencePiece
+	weightsOf                            string    // the shape whose weights this one has
+	fields                               []gguf.KV // in addition, without the architecture's name
+	divisors                             int       // frequencies with divisors for short and for long contexts
 }
 
 var shapes = map[string]shape{
@@ -53,6 +55,21 @@ var shapes = map[string]shape{
 		embedding: 0.06, output: 2, words: true},
 	"qwen3": {arch: "qwen3", dim: 256, hidden: 768, layers: 3, heads: 4, kv: 2, head: 64, vocab: 1024, context: 512,
 		embedding: 0.06, tied: true, words: true},
+	// Three quarters of a head rotate, slower in contexts beyond 64, and the window has no effect.
+	"phi3": {arch: "phi3", dim: 128, hidden: 384, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
+		embedding: 0.06, output: 3, words: true, divisors: 12, fields: []gguf.KV{
+			{Key: "rope.dimension_count", Value: uint32(24)},
+			{Key: "rope.scaling.original_context_length", Value: uint32(64)},
+			{Key: "rope.scaling.attn_factor", Value: float32(arch.LongMagnitude(512, 64))},
+			{Key: "attention.sliding_window", Value: uint32(7)}}},
+	"smollm3": {arch: "smollm3", dim: 128, hidden: 256, layers: 4, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
+		embedding: 0.06, tied: true},
+	"granite": {arch: "granite", dim: 128, hidden: 256, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
+		embedding: 0.05, tied: true, fields: []gguf.KV{{Key: "attention.scale", Value: float32(0.3)},
+			{Key: "embedding_scale", Value: float32(3)}, {Key: "residual_scale", Value: float32(0.4)},
+			{Key: "logit_scale", Value: float32(0.7)}}},
+	"olmo2": {arch: "olmo2", dim: 128, hidden: 384, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
+		embedding: 0.06, output: 3, words: true},
 }
 
 // storage says how a type's blocks are filled with random bits: where their halves are, how large each is beside the
@@ -86,8 +103,8 @@ var (
 	made   = map[string][]byte{}
 )
 
-// Source makes a model by name: tiny, noisy, uneven, llama, mistral3, qwen2 or qwen3, a hyphen and the type of its
-// matrices. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
+// Source makes a model by name: tiny, noisy, uneven or an architecture's, a hyphen and the type of its matrices. ok is
+// false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
 // other types are random bits.
 func Source(name string) (src files.Source, ok bool) {
 	shapeName, typeName, _ := strings.Cut(name, "-")
@@ -132,6 +149,9 @@ func (b *builder) fields(name string) []gguf.KV {
 	} {
 		kv = append(kv, gguf.KV{Key: b.arch + "." + f.key, Value: f.value})
 	}
+	for _, f := range b.shape.fields {
+		kv = append(kv, gguf.KV{Key: b.arch + "." + f.Key, Value: f.Value})
+	}
 	if b.words {
 		return append(kv, bpe(b.vocab)...)
 	}
@@ -142,7 +162,7 @@ func (b *builder) fields(name string) []gguf.KV {
 // spreads are the standard deviations of the tensors of layers, by name: of matrices before the division by the root of
 // their columns. Norms have a mean of 1.
 var spreads = map[string]float64{"attn_q.weight": 1.5, "attn_k.weight": 1.5, "attn_v.weight": 1,
-	"attn_output.weight": 1, "ffn_gate.weight": 1.5, "ffn_up.weight": 1, "ffn_down.weight": 1,
+	"attn_output.weight": 1, "attn_qkv.weight": 1.3, "ffn_gate.weight": 1.5, "ffn_up.weight": 1, "ffn_down.weight": 1,
 	"attn_q.bias": 0.5, "attn_k.bias": 0.7, "attn_v.bias": 0.35}
 
 // tensors fills those that the description of the model lists.
@@ -152,7 +172,11 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 	if !b.tied {
 		given = append(given, gguf.WriteTensor{Name: "output.weight", Dims: []uint64{1}, Data: make([]byte, 4)})
 	}
-	m, err := describe(fields, given)
+	if b.divisors > 0 {
+		b.vector("rope_factors_short.weight", b.divisors, 1, 0.1)
+		b.vector("rope_factors_long.weight", b.divisors, 4, 1)
+	}
+	m, err := describe(fields, append(given, b.all...))
 	if err != nil {
 		panic(err) // a shape that no family allows
 	}

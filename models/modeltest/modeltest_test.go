@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the references in oracle/ with re
 var referenced = []string{"tiny-f32", "tiny-q8_0", "tiny-q4_0", "llama-f32", "mistral3-f16", "qwen2-bf16", "qwen3-q8_0",
 	"llama-q4_0", "mistral3-q4_1", "qwen2-q5_0", "qwen3-q5_1", "llama-iq4_nl", "mistral3-q2_k", "qwen2-q3_k",
 	"qwen3-q4_k",
-	"llama-q5_k", "qwen2-q6_k"}
+	"llama-q5_k", "qwen2-q6_k", "phi3-q8_0", "smollm3-q4_0", "granite-f32", "olmo2-f16"}
 
 func bytesOf(t *testing.T, name string) []byte {
 	t.Helper()

@@ -60,7 +60,8 @@ var roundedKeys = map[string]float64{"x3m-q6_k": 5.5e-2}
 // kernels compile those of all types in a browser.
 var inBrowser = map[string]bool{"tiny-q8_0": true, "llama-f32": true, "llama-q4_0": true, "mistral3-f16": true,
 	"qwen2-q6_k": true,
-	"qwen3-q4_k": true, "s260k-q8_0": true}
+	"qwen3-q4_k": true, "phi3-q8_0": true, "smollm3-q4_0": true, "granite-f32": true, "olmo2-f16": true,
+	"s260k-q8_0": true}
 
 // TestOracle compares models with log-probabilities of an independent numpy implementation. The weights of the x3m
 // models come from a QR decomposition whose last bits depend on the machine, and quantisation amplifies some of them to

@@ -25,7 +25,8 @@ func TestPlanIsExact(t *testing.T) {
 	dev := kerneltest.Reference(t)
 	files := map[string]*gguf.File{"windowed": newToy(func(t *toy) { t.window = 7 }).file(t),
 		"biased": newToy(func(t *toy) { t.arch, t.bias, t.halfSplit, t.untied = "qwen2", true, true, true }).file(t)}
-	for _, name := range []string{"tiny-q8_0", "qwen3-q8_0", "llama-q4_k", "llama-q6_k"} {
+	for _, name := range []string{"tiny-q8_0", "qwen3-q8_0", "llama-q4_k", "llama-q6_k", "phi3-f32",
+		"granite-q8_0", "olmo2-f16"} {
 		files[name] = testModel(t, name)
 	}
 	for name, f := range files {
@@ -260,7 +261,9 @@ func TestSpeculationOnFamilies(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		tokens, samplings := 16, []spec.Sampling{{}, {Temperature: 0.8, Seed: 5}}
-		for _, pair := range [][2]string{{"qwen2-f32", "qwen2-q8_0"}, {"qwen3-q8_0", "qwen3-q4_0"}} {
+		for _, pair := range [][2]string{{"qwen2-f32", "qwen2-q8_0"}, {"qwen3-q8_0", "qwen3-q4_0"},
+			{"phi3-q8_0", "phi3-q4_0"}, {"smollm3-f32", "smollm3-q8_0"}, {"granite-f32", "granite-q8_0"},
+			{"olmo2-f16", "olmo2-q4_0"}} {
 			target := loadTarget(t, dev, pair[0], graph.Options{MaxRows: 16, Tuning: untimed(t, testModel(t, pair[0]))})
 			f := testModel(t, pair[1])
 			draft, err := LoadDraft(background, dev, f, graph.Options{Context: 128, TopK: 4, MaxRows: 16,
@@ -276,7 +279,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				stats, err = g.Generate(background, []int32{79, 397, 101, 369, 112, 259, 307, 305, 1010},
+				stats, err = g.Generate(background, []int32{79, 397, 101, 369, 112, 259, 307, 305, 410},
 					spec.Options{Sampling: s, MaxTokens: tokens}, func(e *spec.Event) error {
 						out = append(out, e.Tokens...)
 						return nil

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -119,10 +120,35 @@ func configOf(f *gguf.File, name string) map[string]any {
 	if f.Has(name + ".attention.key_length") {
 		c["head_dim"] = n("attention.key_length")
 	}
-	for field, key := range arch.Checkpoints[name].Numbers {
+	of := arch.Checkpoints[name]
+	for field, key := range of.Numbers {
 		c[field] = x(key)
 	}
+	if of.Window == arch.StatedWindow {
+		c["sliding_window"] = n("attention.sliding_window")
+	}
+	if of.PartialRope {
+		c["partial_rotary_factor"] = float64(n("rope.dimension_count")) / float64(n("attention.key_length"))
+	}
+	if of.LongRope {
+		c["original_max_position_embeddings"] = n("rope.scaling.original_context_length")
+		c["rope_scaling"] = map[string]any{"type": "longrope", "short_factor": floats(f, "rope_factors_short.weight"),
+			"long_factor": floats(f, "rope_factors_long.weight")}
+	}
 	return c
+}
+
+// floats reads a tensor, as numbers of JSON.
+func floats(f *gguf.File, name string) []float32 {
+	t, err := f.Tensor(name)
+	if err != nil {
+		panic(err) // a test model has it
+	}
+	raw, x := make([]byte, t.Size), make([]float32, t.Elements())
+	if err := errors.Join(f.ReadTensor(t, raw, 0), quant.Dequantize(t.Type, raw, x)); err != nil {
+		panic(err)
+	}
+	return x
 }
 
 // Tensors gives the model's tensors under the names, in the types and with the order of
@@ -135,16 +161,10 @@ func Tensors(f *gguf.File, dtype safetensors.Dtype) ([]safetensors.Tensor, error
 	var all []safetensors.Tensor
 	for listed := range m.Tensors() {
 		t, err := f.Tensor(listed.GGUF)
-		if err != nil {
-			continue // an optional one
+		if err != nil || listed.Kind == arch.Header {
+			continue // the configuration gives it
 		}
-		raw, x := make([]byte, t.Size), make([]float32, t.Elements())
-		if err := f.ReadTensor(t, raw, 0); err != nil {
-			return nil, err
-		}
-		if err := quant.Dequantize(t.Type, raw, x); err != nil {
-			return nil, err
-		}
+		x := floats(f, listed.GGUF)
 		if listed.Heads > 0 {
 			x = halfSplit(x, int(t.Dims[0]), listed.Heads)
 		}
