@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,12 +125,12 @@ func TestBackgroundGivesWay(t *testing.T) {
 		s, turn := &script{}, &Turn{}
 		w := New(s.plan(5))
 		begin := time.Now()
-		timed := 0
+		var timed atomic.Int32
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			w.Background(turn, nothing, func(idle context.Context) error {
-				timed++
+				timed.Add(1)
 				for range 10 {
 					time.Sleep(10 * time.Millisecond)
 					if err := idle.Err(); err != nil {
@@ -151,7 +152,7 @@ func TestBackgroundGivesWay(t *testing.T) {
 		turn.Unlock()
 		for waited := false; !waited; {
 			time.Sleep(5 * time.Millisecond)
-			if timed > 0 {
+			if timed.Load() > 0 {
 				asked := time.Now()
 				lock(turn)
 				if took := time.Since(asked); took > 10*time.Millisecond {
@@ -162,8 +163,8 @@ func TestBackgroundGivesWay(t *testing.T) {
 			}
 		}
 		<-ended
-		if s.String() != "load list 0 2 2 1 record rest" || timed != 2 || !w.Done() {
-			t.Errorf("did %q, timed %d times", s, timed)
+		if s.String() != "load list 0 2 2 1 record rest" || timed.Load() != 2 || !w.Done() {
+			t.Errorf("did %q, timed %d times", s, timed.Load())
 		}
 		if took := time.Since(begin); took > 12*time.Second {
 			t.Errorf("took %v", took)
