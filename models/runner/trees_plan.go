@@ -60,7 +60,7 @@ type planLevel struct {
 	scores  kernels.View   // f32 (k): the beams' V
 	out     proposal       // its result begins with the output of tree.RecordSelect
 	choose  webgpu.Program // makes the best k candidates of the level above the beams of this one
-	prune   webgpu.Program // the same with C2T's classifier; compiled by preparePruned
+	prune   webgpu.Program // the same with a classifier; compiled by preparePruned
 	forward webgpu.Program // their blocks and logits
 	store   webgpu.Program // copies the distributions that children are drawn from; compiled at first use
 }
