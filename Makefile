@@ -78,7 +78,8 @@ native: testmodels
 
 # What computes on a device, as WebAssembly in Chromium, on WebGPU; and the bits of the cpu device in other engines.
 # native and test-full test the packages that are the same Go in every build.
-BROWSER = ./webgpu/... ./models/graph ./models/runner ./web/test/gowasm/...
+RUNS = ./models/graph ./models/kv ./models/runner ./models/tune
+BROWSER = ./webgpu/... $(RUNS) ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
 	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
 		-exec "$(GOWASM)" $(BROWSER)
@@ -168,11 +169,11 @@ soak: testmodels site
 # of memory are left out.
 race: deps testmodels
 	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./wasm ./spec/... \
-		./webgpu/simd ./webgpu/open ./webgpu/internal/... ./models/demo ./models/quant \
-		./models/chat/... ./models/grammar ./models/safetensors ./models/arch ./models/tokenizer
+		./webgpu/simd ./webgpu/open ./webgpu/internal/... ./internal/... ./models/demo ./models/quant \
+		./models/chat/... ./models/grammar ./models/safetensors ./models/arch ./models/constrain ./models/tokenizer
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory
 	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... \
-		./models/graph ./models/runner ./cmd/foretoken ./bench ./fit .
+		$(RUNS) ./cmd/foretoken ./bench ./fit .
 
 # Advisories published for what this is built from; UNREACHED=allow lets it pass where their databases cannot be read.
 audit:
@@ -187,10 +188,9 @@ sbom:
 test-full: test
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 \
-		./webgpu/kernels/... ./models/graph ./models/runner
+		./webgpu/kernels/... $(RUNS)
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm \
-		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... \
-			./models/graph ./models/runner
+		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... $(RUNS)
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	CC=aarch64-linux-gnu-gcc CGO_ENABLED=1 GOARCH=arm64 $(GO) test -vet=off -short -timeout 60m -count=1 \

@@ -42,6 +42,28 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 	return err
 }
 
+// Encode returns the file that Parse reads, a set unless it holds one calibration.
+func (c *Calibrations) Encode() ([]byte, error) {
+	var all []interface{ Encode() ([]byte, error) }
+	for _, h := range c.Hetero {
+		all = append(all, h)
+	}
+	if c.C2T != nil {
+		all = append(all, c.C2T)
+	}
+	if c.Head != nil {
+		all = append(all, c.Head)
+	}
+	files := make([][]byte, len(all))
+	for i, one := range all {
+		var err error
+		if files[i], err = one.Encode(); err != nil {
+			return nil, err
+		}
+	}
+	return pair.JoinCalibrations(files), nil
+}
+
 // Fingerprint names the pair of models, for calibrations; its tree is empty.
 func (s *Session) Fingerprint() spec.Fingerprint { return s.pair.IDs }
 

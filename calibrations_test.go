@@ -6,34 +6,31 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	"foretoken/internal/pair"
 )
 
 // TestParseCalibrations adds bins to bins and replaces a classifier, of files alone and in sets.
 func TestParseCalibrations(t *testing.T) {
-	var files [][]byte
-	for _, name := range []string{"calibration.json", "c2t.json"} {
+	var first, c Calibrations
+	for _, name := range []string{"calibration.json", "c2t.json", "acceptance-head.json"} {
 		data, err := os.ReadFile("models/demo/" + name)
+		if err == nil {
+			err = first.Parse(name, data)
+		}
 		if err != nil {
 			t.Fatal(err)
-		}
-		parts, err := pair.SplitCalibrations(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range parts {
-			files = append(files, p.Data)
 		}
 	}
-	var c Calibrations
+	set, err := first.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
-		if err := c.Parse("set.json", pair.JoinCalibrations(files)); err != nil {
+		if err := c.Parse("set.json", set); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(c.Hetero) != 2*(len(files)-1) || c.C2T == nil || c.Head != nil {
-		t.Errorf("%d files: %d bins, a classifier: %v, a head: %v", len(files), len(c.Hetero), c.C2T != nil,
+	if len(first.Hetero) == 0 || len(c.Hetero) != 2*len(first.Hetero) || c.C2T == nil || c.Head == nil {
+		t.Errorf("%d bins of %d, a classifier: %v, a head: %v", len(c.Hetero), len(first.Hetero), c.C2T != nil,
 			c.Head != nil)
 	}
 	for name, text := range map[string]string{

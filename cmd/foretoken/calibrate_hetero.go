@@ -17,7 +17,6 @@ import (
 
 	"foretoken"
 	"foretoken/fit"
-	"foretoken/internal/pair"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
@@ -141,13 +140,11 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
 	}
-	files := make([][]byte, len(kept))
-	for i, h := range kept {
-		if files[i], err = h.Encode(); err != nil {
-			return err
-		}
+	file, err := (&foretoken.Calibrations{Hetero: kept}).Encode()
+	if err != nil {
+		return err
 	}
-	return o.write(c, pair.JoinCalibrations(files), ends...)
+	return o.write(c, file, ends...)
 }
 
 func (o *heteroOptions) coupled() bool { return o.temperature > 0 && !o.noCoupling }
