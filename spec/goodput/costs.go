@@ -233,8 +233,8 @@ func (c *Curve) cells(all []*Cell) []*Cell {
 	return all
 }
 
-// observeVerify updates the costs with a pass of the target.
-func (c *Costs) observeVerify(rows int, seconds float64) {
+// observeVerify updates the costs with passes of the target over as many rows. It may change seconds.
+func (c *Costs) observeVerify(rows int, seconds ...float64) {
 	if rows >= 1 && rows <= mostRows {
 		c.observe(seconds, 0, share{c.Verify.cell(rows), 1})
 	}
@@ -243,7 +243,7 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 // observeDraft updates the costs with a call of Draft of a model that waited for a prefill of fed tokens.
 func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	var room [4]share
-	c.observe(seconds, model+1, c.Drafts[model].drafting(room[:0], fed, levels, beams)...)
+	c.observe([]float64{seconds}, model+1, c.Drafts[model].drafting(room[:0], fed, levels, beams)...)
 }
 
 // observeJoint updates the costs with a run of such a draft and the target's pass over its tree. The run saves a submit
@@ -254,8 +254,8 @@ func (c *Costs) observeJoint(model, fed, levels, beams, rows int, seconds float6
 	}
 	var room [6]share
 	d := &c.Drafts[model]
-	c.observe(seconds, model+1, append(d.drafting(room[:0], fed, levels, beams), share{c.Verify.cell(rows), 1},
-		share{&d.Sync, -d.submit() / d.Sync.Seconds})...)
+	c.observe([]float64{seconds}, model+1, append(d.drafting(room[:0], fed, levels, beams),
+		share{c.Verify.cell(rows), 1}, share{&d.Sync, -d.submit() / d.Sync.Seconds})...)
 }
 
 // drafting appends the parts of a call of Draft to parts.
@@ -270,7 +270,7 @@ func (d *DraftCosts) drafting(parts []share, fed, levels, beams int) []share {
 // observeGrow updates the costs with a call of Extend by one level.
 func (c *Costs) observeGrow(model, beams int, seconds float64) {
 	d := &c.Drafts[model]
-	c.observe(seconds, model+1, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
+	c.observe([]float64{seconds}, model+1, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
 }
 
 // prefilling appends the parts of a prefill to parts.
@@ -288,7 +288,7 @@ func (c *DraftCosts) prefilling(parts []share, tokens int) []share {
 // observePrefill updates the costs with a prefill of a model.
 func (c *Costs) observePrefill(model, tokens int, seconds float64) {
 	var room [2]share
-	c.observe(seconds, model+1, c.Drafts[model].prefilling(room[:0], tokens)...)
+	c.observe([]float64{seconds}, model+1, c.Drafts[model].prefilling(room[:0], tokens)...)
 }
 
 // observeHost updates the time of the rest of a round.

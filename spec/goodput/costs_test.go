@@ -244,3 +244,36 @@ func TestTimesOfADraftStayWithIt(t *testing.T) {
 		}
 	}
 }
+
+// TestPassesTogetherTeachWhatTheyTeachInTurn updates costs by passes of one size together and one by one. Some follow
+// passes of other sizes, and one met a pause of the machine.
+func TestPassesTogetherTeachWhatTheyTeachInTurn(t *testing.T) {
+	together, inTurn := NewCosts(), NewCosts()
+	for _, c := range []*Costs{together, inTurn} {
+		c.Host = Cell{}
+		if err := c.Measure((&timer{}).probe(1, 4), 16, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, seconds := range [][]float64{
+		{0.012, 0.0131, 0.9, 0.0128, 0.0119, 0.0125, 0.0122, 0.013},
+		{0.011},
+		{0.0118, 0.0121, 0.0117},
+	} {
+		for _, s := range seconds {
+			inTurn.observeVerify(1, s)
+		}
+		together.observeVerify(1, seconds...)
+		for _, c := range []*Costs{together, inTurn} {
+			c.observeVerify(4+i, 0.015)
+			c.observeDraft(SmallDraft, 20, 3, 4, 0.004)
+		}
+	}
+	want := inTurn.cells()
+	for i, got := range together.cells() {
+		if w := want[i]; math.Abs(got.Seconds/w.Seconds-1) > 1e-9 || math.Abs(got.Count-w.Count) > 1e-9 {
+			t.Errorf("cell %d: %v s of %v passes together, %v of %v in turn", i, got.Seconds, got.Count, w.Seconds,
+				w.Count)
+		}
+	}
+}

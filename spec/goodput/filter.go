@@ -22,7 +22,8 @@ type filter struct {
 	cov    []float64 // (cells, cells)
 	passes float64
 	part   []float64 // (cells): scratch, the shares of a pass
-	moving []float64 // (cells): scratch, the covariances of a pass with the cells
+	moving []float64 // (cells): scratch, the covariances of a pass with the cells, without the drift
+	drift  []float64 // (cells): scratch, what the drift adds to them from pass to pass
 }
 
 // Standard deviations of ln seconds. Within a factor of two they move the means of TestWorlds by at most a hundredth.
@@ -49,7 +50,8 @@ func newFilter(c *Costs, models int) *filter {
 	f := &filter{target: len(c.Verify.Cells)}
 	f.cells = c.cells()[:f.target+models*ofEachDraft]
 	n := len(f.cells)
-	f.cov, f.part, f.moving = make([]float64, n*n), make([]float64, n), make([]float64, n)
+	f.cov, f.part = make([]float64, n*n), make([]float64, n)
+	f.moving, f.drift = make([]float64, n), make([]float64, n)
 	for i, x := range f.cells {
 		from, to := f.model(i)
 		for k, y := range f.cells {
@@ -78,13 +80,15 @@ func (f *filter) model(i int) (from, to int) {
 	return from, from + ofEachDraft
 }
 
-// observe updates the costs with the measured seconds of a pass of several parts, of the target and the first models.
-func (c *Costs) observe(seconds float64, models int, parts ...share) {
+// observe updates the costs with the measured seconds of equal passes of several parts, of the target and the first
+// models. It may change seconds.
+func (c *Costs) observe(seconds []float64, models int, parts ...share) {
 	expected := 0.0
 	for _, p := range parts {
 		expected += p.times * p.cell.Seconds
 	}
-	if !(seconds > 0) || math.IsInf(seconds, 0) || !(expected > 0) {
+	seconds = slices.DeleteFunc(seconds, func(s float64) bool { return !(s > 0) || math.IsInf(s, 0) })
+	if len(seconds) == 0 || !(expected > 0) {
 		return
 	}
 	if c.filter == nil || slices.Index(c.filter.cells, parts[0].cell) < 0 {
@@ -95,9 +99,9 @@ func (c *Costs) observe(seconds float64, models int, parts ...share) {
 	for _, p := range parts {
 		x := p.times * p.cell.Seconds / expected
 		f.part[slices.Index(f.cells, p.cell)] += x
-		p.cell.Count = min(p.cell.Count+math.Abs(x), 1e6)
+		p.cell.Count = min(p.cell.Count+math.Abs(x)*float64(len(seconds)), 1e6)
 	}
-	f.learn(math.Log(seconds / expected))
+	f.learn(expected, seconds)
 	c.Verify.fit = c.Verify.fit[:0]
 	for i := range c.Drafts {
 		d := &c.Drafts[i]
@@ -105,44 +109,61 @@ func (c *Costs) observe(seconds float64, models int, parts ...share) {
 	}
 }
 
-// learn moves the cells by the news of the pass whose shares are in f.part: ln of its time over the expected one.
-func (f *filter) learn(news float64) {
+// learn moves the cells by equal passes, whose shares are in f.part, in turn. expected is the seconds of each by the
+// cells before the first.
+func (f *filter) learn(expected float64, seconds []float64) {
 	clear(f.moving)
+	clear(f.drift)
 	for k, x := range f.part {
 		if x != 0 {
 			f.move(k, x)
 		}
 	}
-	variance := timerNoise * timerNoise
+	own, drift := 0.0, 0.0 // of a pass with itself
 	for i, x := range f.part {
-		variance += x * f.moving[i]
+		own += x * f.moving[i]
+		drift += x * f.drift[i]
 	}
-	most := furthest * math.Sqrt(variance)
-	gain := min(max(news, -most), most) / variance
+	// The covariances of the cells with a pass of these shares stay a·moving + b·drift, so one update of all cells and
+	// covariances holds those of all passes.
+	a, b := 1.0, f.passes
+	var cells struct{ moving, drift float64 }      // change of ln seconds
+	var cov struct{ moving, mixed, drift float64 } // change of the covariances
+	for _, s := range seconds {
+		pass := a*own + b*drift
+		variance := timerNoise*timerNoise + pass
+		most := furthest * math.Sqrt(variance)
+		gain := min(max(math.Log(s/expected)-cells.moving*own-cells.drift*drift, -most), most) / variance
+		cells.moving, cells.drift = cells.moving+a*gain, cells.drift+b*gain
+		cov.moving, cov.mixed, cov.drift = cov.moving+a*a/variance, cov.mixed+a*b/variance, cov.drift+b*b/variance
+		a, b = a*(1-pass/variance), b*(1-pass/variance)+1
+		f.passes++
+	}
 	n := len(f.cells)
 	for i, cell := range f.cells {
-		moving := f.moving[:i+1]
-		cell.Seconds *= math.Exp(moving[i] * gain)
-		x, row := moving[i]/variance, f.cov[i*n:][:len(moving)]
-		for k, y := range moving {
-			row[k] -= x * y
+		moving, drifts := f.moving[:i+1], f.drift[:i+1]
+		x, y := moving[i], drifts[i]
+		cell.Seconds *= math.Exp(cells.moving*x + cells.drift*y)
+		x, y = cov.moving*x+cov.mixed*y, cov.mixed*x+cov.drift*y
+		for k, row := 0, f.cov[i*n:][:len(moving)]; k < len(row); k++ {
+			row[k] -= x*moving[k] + y*drifts[k]
 		}
 	}
-	f.passes++
 }
 
-// move adds the covariances of x times cell k with all cells to f.moving.
+// move adds the covariances of x times cell k with all cells to f.moving and f.drift.
 func (f *filter) move(k int, x float64) {
 	n := len(f.cells)
 	from, to := f.model(k)
 	for i := range f.moving {
-		v := f.passes * (machineDrift * machineDrift)
+		v := machineDrift * machineDrift
 		if i >= from && i < to {
-			v += f.passes * (modelDrift * modelDrift)
+			v += modelDrift * modelDrift
 		}
 		if i == k {
-			v += f.passes * (cellDrift * cellDrift)
+			v += cellDrift * cellDrift
 		}
-		f.moving[i] += x * (v + f.cov[max(i, k)*n+min(i, k)])
+		f.moving[i] += x * f.cov[max(i, k)*n+min(i, k)]
+		f.drift[i] += x * v
 	}
 }

@@ -49,12 +49,13 @@ type Goodput struct {
 
 	// State of the current round.
 	proposed  bool
-	bestSpeed float64 // of its choices, as acceptance.speed
-	used      shape   // the draft that a model made; width 0: none took part
-	exploring bool    // it took part against the estimates
-	grows     int     // calls of Extend, one level each
-	round     int     // of the request, from 1
-	idle      int     // rounds for which drafts are not weighed again, unless a lookup pays
+	bestSpeed float64   // of its choices, as acceptance.speed
+	used      shape     // the draft that a model made; width 0: none took part
+	exploring bool      // it took part against the estimates
+	grows     int       // calls of Extend, one level each
+	round     int       // of the request, from 1
+	idle      int       // rounds for which drafts are not weighed again, unless a lookup pays
+	plain     []float64 // seconds of the passes over one row since Costs was updated
 }
 
 // drafting is a draft model in a request.
@@ -79,8 +80,9 @@ const (
 	// under a steep verify in TestNeverSlowerThanPlainAndCloseToTheBest.
 	lookupLoss   = 3.0
 	lookupRefill = 0.1
-	// idleRounds is the number of rounds after one of plain decoding in which drafts are not weighed again: until a
-	// model drafts, only the times change what they promise. It bounds the time of a round.
+	// idleRounds is the number of rounds after one of plain decoding in which drafts are not weighed again and the
+	// costs of passes not updated: until a model drafts, only the times change what they promise. It bounds the time
+	// of a round.
 	idleRounds = 7
 )
 
@@ -103,7 +105,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
-	g.idle = 0
+	g.idle, g.plain = 0, g.plain[:0]
 	g.proposed, g.exploring, g.round, g.lookupBudget, g.bestSpeed = false, false, 0, lookupLoss, math.Inf(1)
 	if g.target = o.Target; o.Pass != spec.PassOutputs {
 		g.target = nil
@@ -270,9 +272,16 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c := &g.candidates
 	c.reset(seq[len(seq)-1])
 	g.ladder = ladder(g.ladder, b.Nodes)
-	c.score(&g.history, g.learnt, b.Levels, g.leastReach())
-	rows, _ := g.best()
+	// No candidate is likelier than the likeliest after the root. If that one brings less than the cheapest row has to
+	// bring, no lookup pays.
+	c.score(&g.history, g.learnt, min(b.Levels, 1), 0)
+	rows := 1
+	if row := g.cheapestRow(); c.likeliest() > min(g.learnt.speed(), 1)*row {
+		c.score(&g.history, g.learnt, b.Levels, g.leastReach(row))
+		rows, _ = g.best()
+	}
 	if g.idle--; g.idle < 0 || rows > 1 {
+		g.updatePlain()
 		g.findBestSpeed(len(seq), b)
 		var value float64
 		rows, value = g.best()
@@ -296,20 +305,30 @@ func (g *Goodput) best() (rows int, value float64) {
 	return g.candidates.best(g.affordable(), g.price(), g.Costs.verifyTime)
 }
 
-// leastReach returns the reach from which on the successors of a candidate are looked up: a share of the tokens that a
-// row of the target's pass has to bring where rows are cheapest. It bounds the time of a round. Held by
-// TestLookupsEndWhereRowsAreDear.
-func (g *Goodput) leastReach() float64 {
-	const least, share = 0.01, 0.15
+// cheapestRow returns what a further row of the target's pass takes at least, in passes over one row.
+func (g *Goodput) cheapestRow() float64 {
 	row, one := math.Inf(1), g.Costs.Verify.At(1)
 	for _, rows := range g.ladder[1:] {
 		row = min(row, (g.Costs.Verify.At(rows)-one)/float64(rows-1))
 	}
+	return row / g.Costs.plainTime()
+}
+
+// leastReach returns the reach from which on the successors of a candidate are looked up: a share of the tokens that
+// the cheapest row has to bring. It bounds the time of a round. Held by TestLookupsEndWhereRowsAreDear.
+func (g *Goodput) leastReach(row float64) float64 {
+	const least, share = 0.01, 0.15
 	if math.IsInf(row, 1) {
 		return least
 	}
 	speed := g.learnt.speed()
-	return max(least, share*min(speed, (1+speed)/2)*row/g.Costs.plainTime())
+	return max(least, share*min(speed, (1+speed)/2)*row)
+}
+
+// updatePlain updates the costs with the passes over one row since the last time.
+func (g *Goodput) updatePlain() {
+	g.Costs.observeVerify(1, g.plain...)
+	g.plain = g.plain[:0]
 }
 
 // affordable returns the sizes of the target's pass: without a draft, those whose complete loss the budget of lookups
@@ -482,7 +501,7 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 	if err := g.candidates.levels(g.used.model, levels); err != nil {
 		return err
 	}
-	g.candidates.score(&g.history, g.learnt, b.Levels, g.leastReach())
+	g.candidates.score(&g.history, g.learnt, b.Levels, g.leastReach(g.cheapestRow()))
 	return nil
 }
 
@@ -513,8 +532,15 @@ func (g *Goodput) Observe(e *spec.Event) {
 		return
 	}
 	verify, host := e.Verify.Seconds(), e.Host.Seconds()
-	if !e.Joint {
-		g.Costs.observeVerify(e.Tree.Len(), verify)
+	switch rows := e.Tree.Len(); {
+	case e.Joint: // observed where it ran
+	case rows > 1:
+		g.Costs.observeVerify(rows, verify)
+	default:
+		g.plain = append(g.plain, verify)
+		if g.idle == 0 || e.Finish != "" {
+			g.updatePlain()
+		}
 	}
 	g.Costs.observeHost(host)
 	if !g.proposed {

@@ -27,9 +27,10 @@ type candidate struct {
 	token, parent, depth int32
 	child, next          int32 // first child and next sibling, -1: none
 	evidence
-	reach float64 // probability that the path down to the node is accepted
-	joint float64 // Π q along a path of the draft
-	beam  int32   // index among the beams of the draft's level; -1: the draft did not consume it
+	chance float64 // estimated probability that it is accepted if its parent is
+	reach  float64 // probability that the path down to the node is accepted
+	joint  float64 // Π q along a path of the draft
+	beam   int32   // index among the beams of the draft's level; -1: the draft did not consume it
 	// width and levels are those of the smallest draft that has the node.
 	width, levels int32
 }
@@ -121,7 +122,8 @@ func (c *candidates) score(h *history, a *acceptance, depth int, leastReach floa
 		n = &c.nodes[i]
 		for k := n.child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			x.reach = n.reach * min(a.estimate(&x.evidence)*a.Ratio.factor(), surest)
+			x.chance = a.estimate(&x.evidence)
+			x.reach = n.reach * min(x.chance*a.Ratio.factor(), surest)
 		}
 	}
 	c.order = c.order[:0]
@@ -129,6 +131,14 @@ func (c *candidates) score(h *history, a *acceptance, depth int, leastReach floa
 		c.order = append(c.order, int32(i+1))
 	}
 	slices.SortStableFunc(c.order, func(a, b int32) int { return cmp.Compare(c.nodes[b].reach, c.nodes[a].reach) })
+}
+
+// likeliest returns the highest reach of the candidates.
+func (c *candidates) likeliest() float64 {
+	if len(c.order) == 0 {
+		return 0
+	}
+	return c.nodes[c.order[0]].reach
 }
 
 // lookUp adds the history's guesses to the children of node n and scores them by it.
@@ -258,7 +268,7 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 		expected, found := 0.0, int32(-1)
 		for k := c.nodes[at].child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			expected += a.estimate(&x.evidence)
+			expected += x.chance
 			if x.token == token {
 				found = k
 			}
