@@ -7,7 +7,6 @@
 package warmup
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -21,12 +20,12 @@ import (
 const (
 	// pause is the time that a session waits for a request before it begins or goes on to warm up.
 	pause = 300 * time.Millisecond
-	// idleKernels is the number of kernels that an idle session compiles at once. A request that comes meanwhile runs
-	// beside them.
+	// idleKernels is the number of kernels that an idle session compiles at once. They go on compiling while a request
+	// runs.
 	idleKernels = 2
 )
 
-// Plan is what remains to be prepared. Each step is short once its kernels are compiled. The zero value is nothing.
+// Plan lists the remaining steps of warmup. Each step is short once its kernels are compiled. The zero value has none.
 type Plan struct {
 	Device  webgpu.Device                 // that compiles
 	List    []func() error                // steps of the dry run; none: nothing to compile
@@ -79,12 +78,12 @@ func (w *Warmup) step(atOnce int) error {
 		w.plan = Plan{} // with the dry run's models
 	}
 	if len(w.steps) > 0 {
-		step := w.steps[0]
-		w.steps = w.steps[1:]
-		if err := step(); err != nil {
-			if w.phase == recording {
-				return err
-			}
+		switch err := w.steps[0](); {
+		case err == nil:
+			w.steps = w.steps[1:]
+		case w.phase == recording:
+			return err
+		default:
 			w.steps = nil // kernels missing from the list compile when their program is recorded
 		}
 	}
@@ -105,7 +104,10 @@ func (w *Warmup) wait() <-chan struct{} {
 // Finish takes all steps and waits for the kernels.
 func (w *Warmup) Finish(ctx context.Context) error {
 	for !w.Done() {
-		if err := cmp.Or(ctx.Err(), w.step(math.MaxInt)); err != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.step(math.MaxInt); err != nil {
 			return err
 		}
 		if compiled := w.wait(); compiled != nil {
@@ -162,7 +164,7 @@ type Turn struct {
 	waiting atomic.Int32
 }
 
-// Lock waits for the turn. Work in the context of Idle, which may hold it, ends.
+// Lock waits for the turn. Work in the context that Background passes to last, which may hold it, ends.
 func (t *Turn) Lock() {
 	t.waiting.Add(1)
 	t.mu.Lock()

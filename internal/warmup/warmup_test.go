@@ -91,7 +91,13 @@ func TestFinishTellsWhatFails(t *testing.T) {
 		if err := w.Finish(t.Context()); err == nil || w.Done() {
 			t.Errorf("recording failed: %v, done %t", err, w.Done())
 		}
-		if err := w.Finish(t.Context()); err != nil || s.String() != "load list 0 5 record rest" {
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := w.Finish(cancelled); !errors.Is(err, context.Canceled) || s.String() != "load list 0 5 record" {
+			t.Errorf("a cancelled request took a step: %q, %v", s, err)
+		}
+		s.fails = ""
+		if err := w.Finish(t.Context()); err != nil || s.String() != "load list 0 5 record record rest" {
 			t.Errorf("after a failure: %q, %v", s, err)
 		}
 		w = New((&script{}).plan(5))
