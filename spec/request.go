@@ -111,9 +111,7 @@ type Pass struct {
 	Outputs     []NodeOutput   // of PassOutputs and PassDivergence
 	Divergences []Divergence   // of PassDivergence
 	Chain       []ChainVerdict // of PassChain
-	// Children is of PassSampled. It is nil if a draft in the same run had no token for a place of the shape: Tree then
-	// needs a pass of its own.
-	Children []TreeVerdict
+	Children    []TreeVerdict  // of PassSampled
 
 	// What was drafted in the same run: the tokens of a chain, or the levels of a tree.
 	Drawn  []Drawn

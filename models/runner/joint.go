@@ -177,13 +177,13 @@ func (j *jointRuns) treeReady(d *Draft, r *spec.PassRequest) bool {
 func (j *jointRuns) runTree(ctx context.Context, d *Draft, r *spec.PassRequest) (*spec.Pass, error) {
 	t := j.target
 	of, n := r.Draft, requestNodes(r.Draft)
-	if err := d.trees.start(ctx, of); err != nil {
-		return nil, err
-	}
-	if err := j.writeGatherHead(n, of); err != nil {
+	if err := j.writeGatherHead(n, of); err != nil { // before the draft consumes the pending tokens
 		return nil, err
 	}
 	if err := t.writeDraw(r.Sampling, spec.StreamTarget, false); err != nil {
+		return nil, err
+	}
+	if err := d.trees.start(ctx, of); err != nil {
 		return nil, err
 	}
 	t.adjuster.now = spec.AdjustmentKinds{}
@@ -312,14 +312,14 @@ func (j *jointRuns) chainReady(d *Draft, r *spec.PassRequest) bool {
 func (j *jointRuns) runChain(ctx context.Context, d *Draft, r *spec.PassRequest) (*spec.Pass, error) {
 	t := j.target
 	count := r.Chain.Count
-	if err := d.chain.start(ctx, *r.Chain); err != nil {
-		return nil, err
-	}
 	j.chain.Reset(r.Chain.Pending[len(r.Chain.Pending)-1])
 	for i := range count {
 		j.chain.Add(int32(i), 0, 0)
 	}
-	if err := t.begin(ctx, &j.chain, r.Sampling); err != nil {
+	if err := t.begin(ctx, &j.chain, r.Sampling); err != nil { // before the draft consumes the pending tokens
+		return nil, err
+	}
+	if err := d.chain.start(ctx, *r.Chain); err != nil {
 		return nil, err
 	}
 	j.placeWords = [sample.KeepWords]uint32{1, uint32(count)}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"foretoken/models/graph"
@@ -126,6 +127,45 @@ func TestJointRounds(t *testing.T) {
 		}
 		otherTree(t, dev)
 	})
+}
+
+// TestJointRoundWithoutRoom asks for rounds of one run that the target's context has no room for. The target refuses
+// them before the draft consumes anything: it drafts as if it had not been asked.
+func TestJointRoundWithoutRoom(t *testing.T) {
+	dev := accelerator(t)
+	last := len(text) - 1
+	target := loadTarget(t, dev, "tiny-q8_0", graph.Options{Context: last + 2})
+	draft := loadDraft(t, dev, "noisy-q8_0", graph.Options{Context: 96})
+	tree := &spec.DraftRequest{Depth: 2, K: 4, Nodes: 10}
+	chain := &spec.SampleRequest{Count: 3, Sampling: spec.Sampling{Temperature: 0.8, Seed: 3}}
+	for name, c := range map[string]struct {
+		programs spec.Programs
+		pass     spec.PassRequest
+	}{
+		"tree": {spec.Programs{Draft: spec.DraftTree, Depth: 2, Widths: []int{4}, Joint: true,
+			Budget: spec.Budget{Levels: 3, Width: 4, Nodes: 10}},
+			spec.PassRequest{Draft: tree, Builder: &spec.Builder{}}},
+		"chain": {spec.Programs{Draft: spec.DraftChain, Pass: spec.PassChain,
+			Budget: spec.Budget{Levels: 3, Width: 1, Nodes: 4}},
+			spec.PassRequest{Kind: spec.PassChain, Sampling: chain.Sampling, Chain: chain}},
+	} {
+		c.programs.Model, c.pass.Model = draft, draft
+		target.Reset()
+		draft.Reset()
+		tree.Pending, chain.Pending = text[last-3:], text[last-3:] // more than the root's pass consumes
+		for _, err := range []error{target.Prepare(c.programs), draft.Prepare(c.programs),
+			target.Prefill(background, text[:last]), draft.Prefill(background, text[:last-3])} {
+			if err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if pass, err := target.Verify(background, c.pass); err == nil || !strings.Contains(err.Error(), "context") {
+			t.Fatalf("%s: %+v, %v", name, pass, err)
+		}
+		if n := draft.Len(); n != last-3 {
+			t.Errorf("%s: the draft consumed %d tokens, want %d", name, n, last-3)
+		}
+	}
 }
 
 // misread is a device that changes what is read back.

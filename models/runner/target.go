@@ -233,6 +233,8 @@ func (t *Target) Prepare(p spec.Programs) error {
 // target's device and has its vocabulary.
 func (t *Target) draftOf(model spec.DraftModel) (*Draft, error) {
 	switch d, ok := model.(*Draft); {
+	case model == nil:
+		return nil, errors.New("runner: this pass needs the draft model")
 	case ok && d.Graph.Dev != t.Graph.Dev:
 		return nil, errors.New("runner: comparing distributions needs the draft on the target's device")
 	case ok && d.Graph.Options.Vocab == t.Graph.Options.Vocab:

@@ -137,7 +137,7 @@ type LevelSession struct {
 	Beam    []int32
 	builder spec.Builder
 	built   bool              // the proposal is of builder, not of Tree
-	request spec.DraftRequest // of ProposeDraft
+	request spec.DraftRequest // of proposeDraft
 	beams   []int32
 	target  spec.Target // as in SessionOptions
 	pass    spec.PassKind
@@ -213,10 +213,7 @@ func (l *LevelSession) proposeDraft(ctx context.Context, seq []int32, joins bool
 			return nil, err
 		}
 		if pass != nil {
-			d.Tree, d.Levels = pass.Tree, pass.Levels
-			if l.pass == spec.PassOutputs || pass.Children != nil {
-				d.Pass = pass
-			}
+			d.Tree, d.Levels, d.Pass = pass.Tree, pass.Levels, pass
 		}
 	}
 	if d.Tree == nil {
@@ -310,11 +307,11 @@ func (c *SampledChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.D
 
 type chainSession struct {
 	LevelSession
-	rule    ruled
-	run     RunLength
-	request spec.SampleRequest
-	drawn   int     // tokens drawn for the last proposal, those beyond its end included
-	zeros   []int32 // a chain has one beam a level
+	rule   ruled
+	run    RunLength
+	sample spec.SampleRequest
+	drawn  int     // tokens drawn for the last proposal, those beyond its end included
+	zeros  []int32 // a chain has one beam a level
 }
 
 func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
@@ -327,8 +324,8 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) 
 	if c.rule.rule != nil {
 		drawn = c.run.Next(most, 0)
 	} else if c.pass == spec.PassChain || c.pass == spec.PassDivergence {
-		c.request = spec.SampleRequest{Count: most, Coupled: c.Coupled, Sampling: c.Sampling}
-		pass, err := c.draftVerify(ctx, seq, spec.PassRequest{Chain: &c.request}, &c.request.Pending)
+		c.sample = spec.SampleRequest{Count: most, Coupled: c.Coupled, Sampling: c.Sampling}
+		pass, err := c.draftVerify(ctx, seq, spec.PassRequest{Chain: &c.sample}, &c.sample.Pending)
 		if err != nil {
 			return nil, err
 		}

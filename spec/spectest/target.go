@@ -180,13 +180,13 @@ func (t *Target) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, er
 	return pass, nil
 }
 
-func (t *Target) Adjust(s *spec.Adjustment) error {
-	t.adjustment = &spec.Adjustment{Nodes: s.Nodes, Masks: slices.Clone(s.Masks), Which: slices.Clone(s.Which),
-		Common: slices.Clone(s.Common), Own: slices.Clone(s.Own)}
+func (t *Target) Adjust(a *spec.Adjustment) error {
+	t.adjustment = &spec.Adjustment{Nodes: a.Nodes, Masks: slices.Clone(a.Masks), Which: slices.Clone(a.Which),
+		Common: slices.Clone(a.Common), Own: slices.Clone(a.Own)}
 	return nil
 }
 
-// logits returns the shaped logits after a node of the pass.
+// logits returns the adjusted logits after a node of the pass.
 func (t *Target) logits(node int, p Prefix) []float32 {
 	z := t.Script.Logits(p, 0)
 	if t.adjustment != nil {
