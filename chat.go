@@ -75,9 +75,9 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	if err != nil {
 		return nil, kind.Of(ErrRequest, err)
 	}
-	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.pair.Files.Context {
+	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.limits.Context {
 		return nil, kind.Refuse("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
-			"is %d, want positions of the context of %d for a reply", o.Reserve, s.pair.Files.Context)})
+			"is %d, want positions of the context of %d for a reply", o.Reserve, s.limits.Context)})
 	}
 	if err := chat.CheckVariables(o.Vars); err != nil {
 		return nil, kind.Of(ErrRequest, err)
@@ -202,7 +202,7 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 func (c *Chat) fit(
 	ctx context.Context, messages []Message, dropped int, r *Request,
 ) (ids []int32, unseen int, err error) {
-	most := c.s.pair.Target.Limits().Context
+	most := c.s.limits.Context
 	reserve := c.reserve
 	if reserve == 0 {
 		reserve = max(most/4, 1)
@@ -263,7 +263,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, tok: s.tok, context: s.pair.Files.Context,
+	t := &template{Template: s.template, tok: s.tok, context: s.limits.Context,
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr

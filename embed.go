@@ -49,7 +49,7 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 	if err := s.pair.Ensure(ctx); err != nil {
 		return nil, err
 	}
-	if most := s.pair.Target.Limits().Context; len(ids) > most {
+	if most := s.limits.Context; len(ids) > most {
 		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}

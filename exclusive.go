@@ -21,7 +21,17 @@ type Models struct {
 }
 
 // Reset empties the KV caches of all models.
-func (m Models) Reset() { m.pair.Reset() }
+func (m Models) Reset() {
+	if m.Target != nil {
+		m.Target.Reset()
+	}
+	if m.Draft != nil {
+		m.Draft.Reset()
+	}
+	if m.Head != nil {
+		m.Head.Reset()
+	}
+}
 
 // Progressed reports that the work advanced. A session gives a device up after several losses in a row; losses
 // before the call no longer count as of the same row.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"foretoken/internal/costmodel"
-	"foretoken/internal/files"
 	"foretoken/internal/kind"
 	"foretoken/internal/pair"
 	"foretoken/internal/warmup"
@@ -25,10 +24,19 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
 	"foretoken/models/tokenizer"
+	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
+
+// Source is a file that can be read by ranges: on disk, in memory, behind HTTP range requests or in the browser's
+// private file system. ReadAt has the semantics of [io.ReaderAt] and may be called from several goroutines.
+type Source interface {
+	Name() string // for messages: a base name or a URL
+	Size() int64  // bytes
+	ReadAt(p []byte, off int64) (int, error)
+}
 
 // Options of Open. The zero value takes each model as its file describes it.
 type Options struct {
@@ -47,7 +55,7 @@ type Options struct {
 	Calibrations *Calibrations
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
-	EAGLE3, EAGLE3Config files.Source
+	EAGLE3, EAGLE3Config Source
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
 	// and recorded while no request runs; until then auto drafts small ones and other methods with a draft wait. Passes
 	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
@@ -94,6 +102,7 @@ func (l Loss) String() string {
 type Session struct {
 	turn   warmup.Turn // held by a request, by Exclusive, and by each step of warmup
 	pair   *pair.Pair
+	limits spec.Limits // of the target, also after it was loaded again
 	costs  *costmodel.Model
 	warmup *warmup.Warmup // of the models as they were loaded last
 
@@ -123,7 +132,7 @@ type Info struct {
 
 // Open loads a target and, unless draft is nil, its draft. The two must agree on every token. The device stays the
 // caller's; Close frees the session's objects on it.
-func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o Options) (*Session, error) {
+func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Options) (*Session, error) {
 	begin := time.Now()
 	s := &Session{lean: o.Lean}
 	if o.Calibrations != nil {
@@ -148,10 +157,11 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft files.Source, o 
 	s.template, s.templateErr = chat.ForFile(f.Target, templateOptions(s.tok))
 	s.turn.Lock() // warmup begins once the session is open
 	defer s.turn.Unlock()
-	if _, err := pair.Open(ctx, dev, f); err != nil {
+	if s.pair, err = pair.Open(ctx, dev, f); err != nil {
 		return nil, loadingError(err)
 	}
-	s.vocab = constrain.NewVocab(s.tok, s.pair.Target.Limits().Vocab)
+	s.limits = s.pair.Target.Limits()
+	s.vocab = constrain.NewVocab(s.tok, s.limits.Vocab)
 	s.loadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	progress(Progress{Stage: "ready", Done: 1, Total: 1})
 	return s, nil
@@ -199,7 +209,7 @@ func (m *Memory) String() string { return (*pair.Memory)(m).String() }
 // Plan says what Open would allocate for a pair with these options on a device of these limits, to the byte, without
 // reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer would be
 // larger than the device has, or all of them are more than Options.Memory.
-func Plan(target, draft files.Source, o Options, limits webgpu.Limits) (*Memory, error) {
+func Plan(target, draft Source, o Options, limits webgpu.Limits) (*Memory, error) {
 	f, err := pair.Read(target, draft, o.pair())
 	if err != nil {
 		return nil, err
@@ -245,7 +255,7 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 func (s *Session) Device() webgpu.Device { return s.pair.Device }
 
 // MaxNodes returns the number of nodes that the target verifies in one pass, the root included.
-func (s *Session) MaxNodes() int { return s.pair.Target.Limits().MaxRows }
+func (s *Session) MaxNodes() int { return s.limits.MaxRows }
 
 // Losses counts the losses of the session's device. Discard times measured while the number changed.
 func (s *Session) Losses() int { return s.pair.Losses() }

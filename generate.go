@@ -30,7 +30,7 @@ func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit f
 
 // encode tokenises a text. One that cannot have as few tokens as the context holds is refused before that.
 func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.EncodeOptions) ([]int32, error) {
-	if most, least := s.pair.Target.Limits().Context, s.tok.Least(len(text), o.Special); least > most {
+	if most, least := s.limits.Context, s.tok.Least(len(text), o.Special); least > most {
 		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, which are at least %d tokens, "+
 			"but the context holds %d; shorten it, or open the models with a longer context", what, len(text), least,
 			most))
@@ -41,7 +41,7 @@ func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.Enc
 
 // GenerateIDs is Generate for a tokenised prompt.
 func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit func(*Event) error) (*Result, error) {
-	if most := s.pair.Target.Limits().Context; len(ids) > most {
+	if most := s.limits.Context; len(ids) > most {
 		return nil, kind.Of(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds "+
 			"%d; shorten it, or open the models with a longer context", len(ids), most))
 	}

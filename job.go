@@ -62,7 +62,7 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 	if j.generator, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs()); err != nil {
 		return nil, err
 	}
-	if err := r.check(s.pair.Target.Limits()); err != nil {
+	if err := r.check(s.limits); err != nil {
 		return nil, err
 	}
 	j.guide, err = constrain.NewGuide(ctx, r.Constraints, s.vocab)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -524,10 +525,62 @@ func TestReopening(t *testing.T) {
 	if got, err := use(s); err != nil || got != want {
 		t.Fatalf("%q, %v, want %q", got, err, want)
 	}
+	s.pair.Device.Destroy()
+	tried := 0
+	k.reopen = func(ctx context.Context) (webgpu.Device, error) {
+		if tried++; tried == 1 {
+			return nil, webgpu.ErrUnavailable
+		}
+		return k.device(ctx)
+	}
+	if got, err := use(s); err != nil || got != want || tried != 2 {
+		t.Fatalf("no device is available at first: %q, %v after %d attempts, want %q", got, err, tried, want)
+	}
 	k.close(t, s)
 	if _, err := use(s); !errors.Is(err, pair.ErrClosed) {
 		t.Fatalf("after closing: %v", err)
 	}
+}
+
+// TestReloadingAChangedFile changes the draft's weights while the device is lost: the request is refused, the session
+// still describes the models that it had, and goes on once the file is back.
+func TestReloadingAChangedFile(t *testing.T) {
+	use := uses["chain"]
+	want, _, _ := measured(t, use)
+	k := newFaultyPair(t, nil)
+	draft := &changing{Source: k.draft}
+	k.draft = draft
+	s, err := k.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.Info()
+	for _, draft.changed = range []bool{true, false} {
+		s.pair.Device.Destroy()
+		got, err := use(s)
+		if draft.changed && (err == nil || !strings.Contains(err.Error(), "changed since it was loaded")) ||
+			!draft.changed && (err != nil || got != want) {
+			t.Fatalf("changed %t: %q, %v, want %q", draft.changed, got, err, want)
+		}
+		if now := s.Info(); !reflect.DeepEqual(now, before) {
+			t.Errorf("changed %t: the session is %+v, was %+v", draft.changed, now, before)
+		}
+	}
+	k.close(t, s)
+}
+
+// changing is a file whose last byte changes.
+type changing struct {
+	files.Source
+	changed bool
+}
+
+func (c *changing) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.Source.ReadAt(p, off)
+	if c.changed && n > 0 && off+int64(n) == c.Size() {
+		p[n-1]++
+	}
+	return n, err
 }
 
 // renamed is a device with the name of another adapter.

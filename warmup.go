@@ -19,7 +19,6 @@ const firstNodes = 8
 // loaded begins the warmup of models that were loaded: it prepares the rest, and then times the passes that auto
 // decides by, while the session serves no request. stored holds costs of earlier sessions.
 func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
-	s.pair = p
 	if s.costs == nil {
 		s.costs = costmodel.New(p.Key(), stored, func() *goodput.Costs {
 			target, drafts := p.Work()

@@ -1,4 +1,3 @@
-// Package pair knows the files of a pair of models: which ones they are, and what was fitted to them.
 package pair
 
 import (
@@ -39,7 +38,7 @@ func SplitCalibrations(file string, data []byte) ([]Calibration, error) {
 	}
 	var set setFile
 	if err := strictjson.Decode(data, &set); err != nil {
-		return nil, fmt.Errorf("pair: %s: %w", file, err)
+		return nil, fmt.Errorf("foretoken: %s: %w", file, err)
 	}
 	all := make([]Calibration, len(set.Calibrations))
 	for i, one := range set.Calibrations {
@@ -49,7 +48,7 @@ func SplitCalibrations(file string, data []byte) ([]Calibration, error) {
 			return nil, err
 		}
 		if kind == KindSet {
-			return nil, fmt.Errorf("pair: %s: a set inside a set", name)
+			return nil, fmt.Errorf("foretoken: %s: a set inside a set", name)
 		}
 		all[i] = Calibration{name, kind, one}
 	}

@@ -287,7 +287,7 @@ func Identify(src files.Source, name, quantisation string, hash func([]byte) [sh
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return spec.ModelID{}, fmt.Errorf("pair: %s: bytes %d to %d, to tell the file by: %w", src.Name(),
+			return spec.ModelID{}, fmt.Errorf("foretoken: %s: bytes %d to %d, to tell the file by: %w", src.Name(),
 				part.from, part.to, err)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package pair knows the models of a session: which files they are, what was fitted to them, the memory that they take,
-// how they are loaded, lost and loaded again, and the programs that a method needs of them.
+// Package pair holds the models of a session: their files, the calibrations fitted to them, the memory that they take,
+// how they are loaded, and reloaded after a loss, and the programs that a method needs of them.
 package pair
 
 import (
@@ -210,22 +210,26 @@ func (p *Pair) progress(step Progress) {
 
 // describe sets Info and the identities of the models, or refuses a file that changed since it was first loaded.
 func (p *Pair) describe() error {
-	p.Info = Info{Device: p.Device.Info(), Models: map[string]*graph.Info{}}
+	all := Info{Device: p.Device.Info(), Models: map[string]*graph.Info{}}
 	for _, r := range p.roles() {
 		info := r.graph.Info()
 		id, err := Identify(r.source, info.Name, info.Quant, p.options.SHA256)
 		if err != nil {
 			return err
 		}
-		if *r.id != (spec.ModelID{}) && *r.id != id {
+		switch *r.id {
+		case id:
+		case spec.ModelID{}:
+			*r.id = id
+		default:
 			return fmt.Errorf("foretoken: %s changed since it was loaded; open the models again", r.source.Name())
 		}
-		*r.id = id
-		p.Info.Models[r.stage], p.Info.GPUBytes = &info, p.Info.GPUBytes+info.GPUBytes
+		all.Models[r.stage], all.GPUBytes = &info, all.GPUBytes+info.GPUBytes
 	}
-	if p.Head != nil {
+	if p.Head != nil && p.HeadIDs.Target != p.IDs.Target {
 		p.HeadIDs.Target = p.IDs.Target
 	}
+	p.Info = all
 	return nil
 }
 

@@ -76,6 +76,7 @@ func (p *Pair) Record(c method.Config, temperature float64, adjust spec.Adjustme
 		}
 		programs := c.Programs(temperature, d.Limits())
 		programs.Model, programs.Adjust = d, adjust
+		programs.Joint = programs.Joint && !p.Target.Graph.Options.Lean // a lean load waits for few kernels
 		if err := p.Target.Prepare(programs); err != nil {
 			return err
 		}
