@@ -6,7 +6,8 @@
 set -eu
 list() {
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...
-  go list -f '{{$p := .ImportPath}}{{range .TestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}' ./...
+  go list -f '{{$p := .ImportPath}}{{range .TestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}\
+{{range .XTestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}' ./...
 }
 { list; GOOS=js GOARCH=wasm list; } | sort -u | awk '
 BEGIN { # what a package of models imports of models, spec and webgpu
