@@ -42,7 +42,7 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 			t.Fatal(err)
 		}
 		if compiled != 0 || joint {
-			t.Errorf("temperature %g: %d kernels were compiled in the first request; those that gather trees before: %t",
+			t.Errorf("temperature %g: %d kernels were compiled in the first request; one run drafted and verified: %t",
 				temperature, compiled, joint)
 		}
 		if !first.Stats.Guessed || first.Stats.Drafted == 0 || largest < 2 || largest > firstNodes {
