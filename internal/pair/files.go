@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 
 	"foretoken/internal/files"
 	"foretoken/internal/kind"
@@ -132,7 +133,7 @@ func (p *Files) complete() (err error) {
 
 // contextOf returns the length that both models are loaded with.
 func contextOf(asked int, files ...*gguf.File) (int, error) {
-	most := arch.DefaultContext
+	most := math.MaxInt
 	for _, f := range files {
 		if f == nil {
 			continue
@@ -150,10 +151,7 @@ func contextOf(asked int, files ...*gguf.File) (int, error) {
 	if asked < 0 {
 		return 0, kind.Refuse("foretoken: a context of %d was asked for", asked)
 	}
-	if asked > 0 {
-		return asked, nil
-	}
-	return most, nil
+	return arch.ContextOf(asked, most), nil
 }
 
 // usable returns the number of ids that may be drafted and drawn: all up to the last that is a token. Converters

@@ -4,6 +4,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +24,7 @@ type Model struct {
 	Unscaled     int    // first position whose query would need scaling, which is not implemented; 0: none
 	Eps          float64
 	Embed        float64 // factor of the embedding
-	Residual     float64 // factor of what mixes and networks, which then have norms before, add to the stream
+	Residual     float64 // factor of the outputs of mixes and networks; 1 if these have norms
 	Logit        float64 // factor of the logits
 	Tied         bool    // the output matrix is the embedding
 	Pooling      string  // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
@@ -73,14 +74,13 @@ const (
 	Row       // over all heads together
 )
 
-// DefaultContext is the number of positions to allocate where nothing is asked for, if the model was trained for as
-// many.
-const DefaultContext = 4096
+// ContextOf returns the number of positions to allocate: those asked for, or for 0 at most 4096 of the usable ones.
+func ContextOf(asked, usable int) int { return cmp.Or(asked, min(usable, 4096)) }
 
 // Names lists the architectures of decoders.
 func Names() []string { return slices.Sorted(maps.Keys(families)) }
 
-// Read describes the model in a file. context is the number of positions that will be allocated, 0 for DefaultContext.
+// Read describes the model in a file. context is the number of positions that will be allocated, 0 for the default.
 // It returns an error that names the file and the field if the architecture or a field is not supported.
 func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, families) }
 
@@ -101,6 +101,15 @@ func read(f *gguf.File, context int, families map[string]func(*fields) *Model) (
 	m := family(r)
 	if r.checkUnread(); r.err != nil {
 		return nil, r.err
+	}
+	for i := range m.Layers {
+		l := &m.Layers[i]
+		if l.Mix.Window >= m.Context {
+			l.Mix.Window = 0 // no token has as many positions before it
+		}
+		if l.Norms.After && m.Residual != 1 {
+			return nil, fmt.Errorf("arch: %s: a residual multiplier with norms of outputs is not supported", f.Name())
+		}
 	}
 	return m, nil
 }

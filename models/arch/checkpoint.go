@@ -1,7 +1,7 @@
 package arch
 
-// Checkpoint says how a family's config.json, as Hugging Face's libraries save it, becomes the metadata of a GGUF file.
-// Its tensors are those of Tensors.
+// Checkpoint maps a family's config.json, as Hugging Face's libraries save it, to the metadata of a GGUF file.
+// Model.Tensors lists the tensors.
 type Checkpoint struct {
 	Class        string            // the name in config.json's architectures
 	Architecture string            // general.architecture
@@ -24,7 +24,7 @@ const (
 	UsedWindow                     // sliding_window counts if use_sliding_window is true, from max_window_layers on
 )
 
-// HeadCheckpoint is that of EAGLE-3 heads, as the authors and SGLang's trainers publish them.
+// HeadCheckpoint maps the config.json of EAGLE-3 heads that the authors and SGLang's trainers publish.
 var HeadCheckpoint = Checkpoint{Class: "LlamaForCausalLMEagle3", Architecture: "eagle3",
 	Ignored:  []string{"draft_vocab_size", "target_hidden_size"},
 	Defaults: map[string]string{"hidden_act": `"silu"`, "num_hidden_layers": "1", "max_position_embeddings": "2048"}}

@@ -23,8 +23,7 @@ type Features struct {
 // Taps is the number of the target's layers that a head reads.
 const Taps = 3
 
-// eagle3 reads a head, as llama.cpp writes it. rope.half_split is this project's own: converted heads keep the rows of
-// their checkpoint.
+// eagle3 reads a head. rope.half_split is this project's own: converted heads keep the rows of their checkpoint.
 func eagle3(r *fields) *Model {
 	m := r.model()
 	m.Vocab = r.count("vocab_size", 1<<24)
@@ -99,7 +98,8 @@ func (r *fields) targets(vocab int) []int32 {
 }
 
 // TapsOf returns the target's layers after which a head reads its residual stream, for a target with the given number
-// of layers: those before f.Layers or, as in the authors' code, the inputs of layers 2, n/2 and n-3.
+// of layers: those before f.Layers or, as in the authors' code, the inputs of layers 2, n/2 and n-3. A checkpoint can
+// name the output of the last layer, which becomes the input n: the stream before the last norm.
 func (f *Features) TapsOf(file string, layers int) ([]int, error) {
 	inputs := f.Layers
 	if inputs == nil {
@@ -113,12 +113,12 @@ func (f *Features) TapsOf(file string, layers int) ([]int, error) {
 		switch {
 		case l >= 0 && l < layers && (i == 0 || l > taps[i-1]):
 		case f.Layers == nil:
-			return nil, fmt.Errorf("arch: %s: eagle_aux_hidden_state_layer_ids is missing, and a target of %d layers "+
-				"is too small for the usual ones", file, layers)
+			return nil, fmt.Errorf("arch: %s: the head names no layers of its target, and one of %d layers is too "+
+				"small for the usual ones", file, layers)
 		default:
-			return nil, fmt.Errorf("arch: %s: the head reads its target after the layers %v "+
-				"(eagle_aux_hidden_state_layer_ids); a target of %d layers has 0 to %d, ascending", file, taps, layers,
-				layers-1)
+			return nil, fmt.Errorf("arch: %s: the head reads its target after the layers %v (a config.json's "+
+				"eagle_aux_hidden_state_layer_ids, or one less than GGUF's %s); a target of %d layers has 0 to %d, "+
+				"ascending", file, taps, targetLayers, layers, layers-1)
 		}
 	}
 	return taps, nil

@@ -1,6 +1,9 @@
 package arch
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // families reads the metadata of each supported architecture. SmolLM2 and Mistral files say "llama", but Mistral files
 // since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
@@ -30,8 +33,9 @@ var heads = map[string]func(*fields) *Model{"eagle3": eagle3}
 
 func llama(r *fields) *Model {
 	m := r.decoder()
+	bias := r.f.HasTensor("blk.0.attn_q.bias") || r.f.HasTensor("blk.0.attn_qkv.bias")
 	for _, l := range m.Layers {
-		l.Mix.Bias = r.f.HasTensor("blk.0.attn_q.bias")
+		l.Mix.Bias = bias
 	}
 	return m
 }
@@ -62,7 +66,7 @@ func qwen3(r *fields) *Model {
 	return m
 }
 
-// phi3 ignores the window, which converters have written for models without one.
+// phi3 ignores the window, as llama.cpp does: converters have written one for models without. Phi-3-mini-4k has one.
 func phi3(r *fields) *Model {
 	m := r.decoder()
 	for _, l := range m.Layers {
@@ -87,9 +91,9 @@ func smollm3(r *fields) *Model {
 func granite(r *fields) *Model {
 	const most = 1e6
 	m := r.decoder()
-	m.Embed = r.number("embedding_scale", 1, 1e-6, most)
+	m.Embed = cmp.Or(r.number("embedding_scale", 0, 0, most), 1)
 	m.Logit = 1 / r.number("logit_scale", 1, 1e-6, most)
-	m.Residual = r.number("residual_scale", 1, 1e-6, most)
+	m.Residual = cmp.Or(r.number("residual_scale", 0, 0, most), 1)
 	scale, rotates := r.number("attention.scale", 0, 0, most), r.number("rope.scaling.finetuned", 1, 0, 1) == 1
 	for _, l := range m.Layers {
 		if l.Mix.Scale = scale; !rotates {
@@ -100,9 +104,10 @@ func granite(r *fields) *Model {
 }
 
 // olmo2 norms what a mix and a network give. OLMo 3 has windows in three layers of four, whose rotary embedding is not
-// scaled.
+// scaled. Converters write YaRN's own magnitude as yarn_attn_factor, which llama.cpp does not read either.
 func olmo2(r *fields) *Model {
 	m := r.decoder()
+	r.has("rope.scaling.yarn_attn_factor")
 	plain := NewRope(r.base(), m.Layers[0].Mix.Rotary)
 	for i := range m.Layers {
 		l := &m.Layers[i]

@@ -24,7 +24,9 @@ var unused = map[string]bool{
 	"vocab_size":                   true, // the embedding's rows give it
 	"rope.scaling.finetuned":       true, // how the model was trained
 	"tensor_data_layout":           true, // a note of the converter
-	"expert_used_count":            true, // without experts it has no effect
+	// Without experts and without state spaces, whose tensors would be unknown, these have no effect.
+	"expert_used_count": true, "expert_shared_feed_forward_length": true, "ssm.conv_kernel": true,
+	"ssm.inner_size": true, "ssm.state_size": true, "ssm.time_step_rank": true, "ssm.group_count": true,
 	// Of other types of scaling than the file's.
 	"rope.scaling.factor": true, "rope.scaling.low_freq_factor": true, "rope.scaling.high_freq_factor": true,
 	"rope.scaling.yarn_log_multiplier": true, "rope.scaling.yarn_ext_factor": true,
@@ -170,6 +172,9 @@ func (r *fields) decoder() *Model {
 	m := r.model()
 	m.Vocab = r.vocab(m.Dim)
 	m.Tied = !r.f.HasTensor("output.weight")
+	for _, l := range m.Layers {
+		l.Mix.Fused = r.f.HasTensor("blk.0.attn_qkv.weight")
+	}
 	return m
 }
 
@@ -203,7 +208,7 @@ func (r *fields) model() *Model {
 		r.fail("attention.layer_norm_rms_epsilon", "is %g; want a number between 0 and 1", m.Eps)
 	}
 	a.Rope = r.rope(a.Rotary, m.Context)
-	windows := r.windows(n, m.Context)
+	windows := r.windows(n)
 	for i := range m.Layers {
 		layer := a
 		layer.Window = windows[i]
@@ -231,37 +236,35 @@ func (r *fields) vocab(dim int) int {
 	return int(embed.Dims[1])
 }
 
-// windows reads the window of each layer.
-func (r *fields) windows(layers, context int) []int {
+// windows reads the window of each layer. A pattern is a list, or a number n: every n-th layer then has no window.
+func (r *fields) windows(layers int) []int {
 	const size, pattern = "attention.sliding_window", "attention.sliding_window_pattern"
 	window := 0
 	if r.has(size) {
 		window = int(get(r, size, r.f.Uint32))
 	}
-	if window >= context {
-		window = 0 // no token has as many positions before it
-	}
-	all := slices.Repeat([]int{window}, layers)
+	all, slides := slices.Repeat([]int{window}, layers), slices.Repeat([]bool{r.has(size)}, layers)
 	key := r.arch + "." + pattern
-	switch r.read[pattern] = true; {
-	case !r.f.Has(key):
-	case !r.f.IsArray(key):
-		if v, ok := r.scalar(key); !ok || v != 0 {
-			r.fail(pattern, "is %s; want a list of one boolean per layer", r.f.Describe(key))
+	switch {
+	case r.f.IsArray(key):
+		slides = get(r, pattern, r.f.Bools)
+	case r.f.Has(key):
+		if every := get(r, pattern, r.f.Uint32); every > 0 {
+			for i := range slides {
+				slides[i] = uint32(i)%every != every-1
+			}
 		}
+	}
+	switch {
+	case r.err != nil:
+	case len(slides) != layers:
+		r.fail(pattern, "has %d layers; the model has %d", len(slides), layers)
+	case slices.Contains(slides, true) && !r.has(size):
+		r.fail(pattern, "has layers with a window, but attention.sliding_window is missing")
 	default:
-		slides := get(r, pattern, r.f.Bools)
-		switch {
-		case r.err != nil:
-		case len(slides) != layers:
-			r.fail(pattern, "has %d layers; the model has %d", len(slides), layers)
-		case slices.Contains(slides, true) && !r.has(size):
-			r.fail(pattern, "has layers with a window, but attention.sliding_window is missing")
-		default:
-			for i, slide := range slides {
-				if !slide {
-					all[i] = 0
-				}
+		for i, slide := range slides {
+			if !slide {
+				all[i] = 0
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -14,7 +13,8 @@ import (
 type Rope struct {
 	// Inverse frequencies in radians per position, scaling applied: (Rotary/2).
 	Inverse   []float64
-	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN
+	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN and LongRoPE
+	Long      bool    // LongRoPE: the file has divisors for short and for long contexts
 }
 
 // The tensors of divisors of its frequencies: for all contexts, or for those up to the original one and beyond.
@@ -117,26 +117,23 @@ func (r *fields) rope(rotary, context int) *Rope {
 		}
 		return r.number(prefix+field, least, least, most)
 	}
-	original := float64(r.original(context))
+	original := r.original(context)
 	divisors := r.divisors(ropeFreqs, rotary/2)
 	if kind != "llama3" {
 		rope.Divide(divisors)
 	}
 	switch kind {
 	case "none":
-		if !r.f.HasTensor(ropeLong) {
-			break
-		}
+	case "longrope":
 		name := ropeShort
-		if cmp.Or(r.context, min(context, DefaultContext)) > int(original) {
+		if ContextOf(r.context, context) > original {
 			name = ropeLong
 		}
 		if r.err == nil && !r.f.HasTensor(name) {
 			_, r.err = r.f.Tensor(name)
 		}
 		rope.Divide(r.divisors(name, rotary/2))
-		rope.Magnitude = r.number(prefix+"attn_factor", 1, 1e-6, 1e6)
-		return rope
+		rope.Magnitude, rope.Long = r.number(prefix+"attn_factor", 1, 1e-6, 1e6), true
 	case "linear":
 		rope.Stretch(r.linearFactor())
 	case "llama3":
@@ -154,7 +151,7 @@ func (r *fields) rope(rotary, context int) *Rope {
 		}
 		rope.Divide(own)
 	case "yarn":
-		s := yarn{factor: required("factor", 1, 1e4), original: original,
+		s := yarn{factor: required("factor", 1, 1e4), original: float64(original),
 			extrapolation: r.number(prefix+"yarn_ext_factor", -1, -1, 1),
 			fast:          r.number(prefix+"yarn_beta_fast", 32, 1e-6, 1e6),
 			slow:          r.number(prefix+"yarn_beta_slow", 1, 1e-6, 1e6),
@@ -165,12 +162,11 @@ func (r *fields) rope(rotary, context int) *Rope {
 		}
 		s.scale(rope, base)
 	default:
-		r.fail(prefix+"type", "is %s; supported: none, linear, llama3, yarn", quote.Text(kind))
+		r.fail(prefix+"type", "is %s; supported: none, linear, llama3, yarn, longrope", quote.Text(kind))
 	}
-	if kind != "yarn" {
-		// attn_factor is defined only for YaRN and would change the result.
+	if kind != "yarn" && kind != "longrope" { // others define no attn_factor; it would change the result
 		if a := r.number(prefix+"attn_factor", 1, -1e9, 1e9); a != 1 {
-			r.fail(prefix+"attn_factor", "is %g with scaling %q; only yarn has one", a, kind)
+			r.fail(prefix+"attn_factor", "is %g with scaling %q; only yarn and longrope have one", a, kind)
 		}
 	}
 	return rope
@@ -187,18 +183,23 @@ func (r *fields) base() float64 {
 // oldFactor is the name of rope.scaling.factor in older files, where 0 says that it is not set.
 const oldFactor = "rope.scale_linear"
 
-// scalingType reads rope.scaling.type. A factor without a type is linear scaling's, as in llama.cpp.
+// scalingType reads rope.scaling.type. As in llama.cpp, a factor without a type is linear scaling's, and files with
+// LongRoPE's divisors need not name it.
 func (r *fields) scalingType() string {
 	const field = "rope.scaling.type"
+	kind := ""
 	if r.has(field) {
-		if kind := get(r, field, r.f.String); kind != "" {
-			return kind
-		}
+		kind = get(r, field, r.f.String)
 	}
-	if r.f.Has(r.arch+".rope.scaling.factor") || r.f.Has(r.arch+"."+oldFactor) {
+	switch {
+	case kind == "" && (r.f.Has(r.arch+".rope.scaling.factor") || r.f.Has(r.arch+"."+oldFactor)):
 		return "linear"
+	case (kind == "" || kind == "none") && (r.f.HasTensor(ropeShort) || r.f.HasTensor(ropeLong)):
+		return "longrope"
+	case kind == "":
+		return "none"
 	}
-	return "none"
+	return kind
 }
 
 // original reads the context length before the scaling.

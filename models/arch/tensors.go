@@ -13,8 +13,8 @@ type Tensor struct {
 	Layer    int    // 0 for those of no layer
 	Kind     Kind
 	Shape    []int // (outputs, inputs) of a matrix
-	From     int   // the first of the inputs that this entry stands for
-	Cols     int   // the number of inputs that this entry stands for
+	From     int   // first input of this entry
+	Cols     int   // number of inputs of this entry
 	Heads    int   // heads whose rows GGUF stores as rotated pairs and Hugging Face's files as halves; 0: none
 	Optional bool
 }
@@ -37,11 +37,11 @@ const (
 	FFNPostNorm // of the network's output
 	OutputNorm
 	Output
-	Header // Read has read it
+	Header // data of the description; Read has read it
 
 	// Of an EAGLE-3 head.
 	Fuse        // one matrix a tap
-	FeatureNorm // MixNorm is that of the embedding
+	FeatureNorm // of the feature; MixNorm belongs to the embedding
 	FeatureQKV  // QKV multiplies the embedding
 )
 
@@ -55,7 +55,11 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 		return &all[len(all)-1] // until the next call
 	}
 	outer, blocks, inputs, outputs := "model.", "model.layers.%d.", m.Dim, m.Vocab
-	for _, name := range []string{ropeFreqs, ropeShort, ropeLong} {
+	divisors := []string{ropeFreqs}
+	if rope := m.Layers[0].Mix.Rope; rope != nil && rope.Long {
+		divisors = []string{ropeShort, ropeLong}
+	}
+	for _, name := range divisors {
 		add(Header, name, "", m.Layers[0].Mix.Rotary/2).Optional = true
 	}
 	if f := m.Features; f != nil {
@@ -104,7 +108,10 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 			projections(FeatureQKV, "weight", m.Dim, inputs)
 		}
 		add(MixOut, "attn_output.weight", "self_attn.o_proj.weight", m.Dim, a.Query*a.Dim)
-		if a.Bias {
+		switch {
+		case a.Bias && a.Fused:
+			add(QKVBias, "attn_qkv.bias", "self_attn.qkv_proj.bias", (a.Query+2*a.KV)*a.Dim)
+		case a.Bias:
 			projections(QKVBias, "bias", 0)
 		}
 		if a.QKNorm != None {

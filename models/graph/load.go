@@ -92,7 +92,7 @@ func (g *Graph) finish(ctx context.Context, f *gguf.File) (seq *kv.Sequence, err
 }
 
 func (o *Options) complete(a *arch.Model, file string) error {
-	o.Context = cmp.Or(o.Context, min(a.Usable(), arch.DefaultContext))
+	o.Context = arch.ContextOf(o.Context, a.Usable())
 	if o.Context < 2 || o.Context > a.Context {
 		return fmt.Errorf("graph: %s: a context of %d; the model was trained for 2 to %d positions", file, o.Context,
 			a.Context)
@@ -124,13 +124,17 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 	kinds := map[string]uint64{}
 	for i := range f.Tensors {
 		if t := &f.Tensors[i]; t.Type != gguf.I64 {
-			l.total += t.Size
 			g.file.params += int64(t.Elements())
 			kinds[t.Type.String()] += t.Elements()
 		}
 	}
 	g.file.quant = dominantType(kinds)
 	all := slices.Collect(g.Arch.Tensors())
+	for _, want := range all {
+		if t, err := f.Tensor(want.GGUF); err == nil && want.Kind != arch.Header && want.From == 0 {
+			l.total += t.Size
+		}
+	}
 	for n := 0; len(all) > 0; all = all[n:] {
 		first := all[0]
 		for n = 1; n < len(all) && all[n].Kind == first.Kind && all[n].Layer == first.Layer &&

@@ -1,0 +1,179 @@
+package arch
+
+import (
+	"encoding/binary"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/internal/files"
+	"foretoken/models/gguf"
+)
+
+// small returns a file of 4 layers and 2 heads of 16 elements with further fields, and with vectors of 8 equal elements.
+func small(t *testing.T, architecture string, fields map[string]any, vectors map[string]float32) *gguf.File {
+	t.Helper()
+	all := map[string]any{"context_length": uint32(8192), "embedding_length": uint32(32), "block_count": uint32(4),
+		"feed_forward_length": uint32(48), "attention.head_count": uint32(2),
+		"attention.layer_norm_rms_epsilon": float32(1e-5)}
+	maps.Copy(all, fields)
+	kv := []gguf.KV{{Key: "general.architecture", Value: architecture}}
+	for key, value := range all {
+		kv = append(kv, gguf.KV{Key: architecture + "." + key, Value: value})
+	}
+	tensors := []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{32, 8}, Data: make([]byte, 4*32*8)}}
+	for name, x := range vectors {
+		var data []byte
+		for range 8 {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+		}
+		tensors = append(tensors, gguf.WriteTensor{Name: name, Dims: []uint64{8}, Data: data})
+	}
+	raw, err := gguf.Bytes(kv, tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(files.FromBytes("small.gguf", raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustRead(t *testing.T, f *gguf.File, context int) *Model {
+	t.Helper()
+	m, err := Read(f, context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func listed(m *Model) map[string]bool {
+	names := map[string]bool{}
+	for w := range m.Tensors() {
+		names[w.GGUF] = true
+	}
+	return names
+}
+
+func windowsOf(m *Model) (all []int) {
+	for _, l := range m.Layers {
+		all = append(all, l.Mix.Window)
+	}
+	return all
+}
+
+// TestLongRope: the allocated context chooses the divisors, and a file that also has another scaling has a tensor that
+// is not listed, which loading refuses.
+func TestLongRope(t *testing.T) {
+	both := map[string]float32{ropeShort: 2, ropeLong: 4}
+	with := func(more map[string]any) map[string]any {
+		all := map[string]any{"rope.scaling.original_context_length": uint32(4096),
+			"rope.scaling.attn_factor": float32(1.25)}
+		maps.Copy(all, more)
+		return all
+	}
+	for _, fields := range []map[string]any{with(nil), with(map[string]any{"rope.scaling.type": "longrope"}),
+		with(map[string]any{"rope.scaling.type": "none"})} {
+		f := small(t, "phi3", fields, both)
+		for context, divisor := range map[int]float64{0: 2, 4095: 2, 4096: 2, 4097: 4, 8192: 4} {
+			m := mustRead(t, f, context)
+			if r := m.Layers[0].Mix.Rope; r.Inverse[0] != 1/divisor || r.Magnitude != 1.25 {
+				t.Errorf("%v, context %d: %+v; want the divisor %g", fields, context, r, divisor)
+			}
+			if names := listed(m); !names[ropeShort] || !names[ropeLong] || names[ropeFreqs] {
+				t.Errorf("the tensors of LongRoPE are %v", names)
+			}
+		}
+	}
+	for _, fields := range []map[string]any{{"rope.scaling.type": "linear", "rope.scaling.factor": float32(2)},
+		{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(2)}, {"rope.scaling.factor": float32(2)}} {
+		if names := listed(mustRead(t, small(t, "phi3", fields, both), 0)); names[ropeShort] || names[ropeLong] {
+			t.Errorf("%v: divisors of LongRoPE are listed", fields)
+		}
+	}
+	alone := small(t, "phi3", with(nil), map[string]float32{ropeShort: 2})
+	if r := mustRead(t, alone, 4096).Layers[0].Mix.Rope; r.Inverse[0] != 0.5 {
+		t.Errorf("short divisors alone: %+v", r)
+	}
+	if _, err := Read(alone, 4097); err == nil || !strings.Contains(err.Error(), ropeLong) {
+		t.Errorf("a long context without its divisors: %v", err)
+	}
+}
+
+// TestOLMo3: three layers of four have a window and rotate without YaRN, also where the window exceeds the context.
+func TestOLMo3(t *testing.T) {
+	for window, want := range map[int][]int{0: {0, 0, 0, 0}, 4096: {4096, 4096, 4096, 0}, 8192: {0, 0, 0, 0}} {
+		fields := map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8),
+			"rope.scaling.original_context_length": uint32(1024), "rope.scaling.yarn_attn_factor": float32(1.2079)}
+		if window > 0 {
+			fields["attention.sliding_window"] = uint32(window)
+		}
+		m := mustRead(t, small(t, "olmo2", fields, nil), 0)
+		if got := windowsOf(m); !slices.Equal(got, want) {
+			t.Errorf("windows of %d: %v, want %v", window, got, want)
+		}
+		own := 1 + 0.1*math.Log(8)
+		for i, l := range m.Layers {
+			magnitude := 1.0
+			if window == 0 || i == 3 {
+				magnitude = own
+			}
+			if got := l.Mix.Rope.Magnitude; math.Abs(got-magnitude) > 1e-6 {
+				t.Errorf("window %d, layer %d: magnitude %g, want %g", window, i, got, magnitude)
+			}
+		}
+	}
+}
+
+// TestGraniteFields: finetuned false takes the rotation out, 0 leaves a multiplier unset, and the fields that files of
+// dense models have of experts and state spaces have no effect.
+func TestGraniteFields(t *testing.T) {
+	m := mustRead(t, small(t, "granite", map[string]any{"rope.scaling.finetuned": false,
+		"embedding_scale": float32(0), "residual_scale": float32(0), "logit_scale": float32(8),
+		"expert_count": uint32(0), "expert_shared_feed_forward_length": uint32(64), "ssm.conv_kernel": uint32(4),
+		"ssm.inner_size": uint32(64), "ssm.state_size": uint32(128), "ssm.time_step_rank": uint32(4),
+		"ssm.group_count": uint32(1), "attention.head_count_kv": []int32{1, 1, 1, 1}}, nil), 0)
+	if m.Layers[0].Mix.Rope != nil || m.Layers[0].Mix.Rotary != 0 || m.Embed != 1 || m.Residual != 1 ||
+		m.Logit != 0.125 || m.Layers[3].Mix.KV != 1 {
+		t.Errorf("%+v %+v", m, m.Layers[0].Mix)
+	}
+	m = mustRead(t, small(t, "granite", map[string]any{"rope.scaling.finetuned": true}, nil), 0)
+	if m.Layers[0].Mix.Rope == nil {
+		t.Error("finetuned true takes the rotation out")
+	}
+}
+
+func TestWindowPatterns(t *testing.T) {
+	for every, want := range map[uint32][]int{0: {7, 7, 7, 7}, 1: {0, 0, 0, 0}, 3: {7, 7, 0, 7}} {
+		m := mustRead(t, small(t, "llama", map[string]any{"attention.sliding_window": uint32(7),
+			"attention.sliding_window_pattern": every}, nil), 0)
+		if got := windowsOf(m); !slices.Equal(got, want) {
+			t.Errorf("a pattern of %d: %v, want %v", every, got, want)
+		}
+	}
+}
+
+// TestFusedProjections: any architecture may have one tensor of queries, keys and values.
+func TestFusedProjections(t *testing.T) {
+	m := mustRead(t, small(t, "llama", nil, map[string]float32{"blk.0.attn_qkv.weight": 0, "blk.0.attn_qkv.bias": 0}), 0)
+	if names := listed(m); !names["blk.3.attn_qkv.weight"] || !names["blk.3.attn_qkv.bias"] ||
+		names["blk.3.attn_q.weight"] || names["blk.3.attn_q.bias"] {
+		t.Errorf("the tensors are %v", names)
+	}
+}
+
+// TestResidualOfNorms: the graph applies no residual multiplier after a norm of outputs.
+func TestResidualOfNorms(t *testing.T) {
+	_, err := read(small(t, "both", nil, nil), 0, map[string]func(*fields) *Model{"both": func(r *fields) *Model {
+		m := r.decoder()
+		m.Residual, m.Layers[1].Norms = 0.5, Norms{After: true}
+		return m
+	}})
+	if err == nil || !strings.Contains(err.Error(), "residual multiplier with norms") {
+		t.Errorf("a multiplier of normalised outputs: %v", err)
+	}
+}
