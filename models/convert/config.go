@@ -16,7 +16,7 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// shape is what a checkpoint's config.json says.
+// shape holds the fields of a checkpoint's config.json.
 type shape struct {
 	*fields
 	arch.Checkpoint
@@ -333,7 +333,7 @@ func (s *shape) readRope() {
 	s.add("rope.freq_base", float32(base))
 	s.add("rope.dimension_count", uint32(s.rotary))
 	if s.LongRope {
-		s.add("rope.scaling.original_context_length", uint32(s.count("original_max_position_embeddings", 1<<24)))
+		s.add("rope.scaling.original_context_length", uint32(s.original(in)))
 	}
 	if s.err == nil && in.values != nil {
 		s.ropeScaling(in, base)
@@ -343,7 +343,17 @@ func (s *shape) readRope() {
 	}
 }
 
-// ropeScaling reads the object that rope_scaling or rope_parameters is.
+const original = "original_max_position_embeddings"
+
+// original reads the context length before the scaling, which models with LongRoPE may state beside rope_scaling.
+func (s *shape) original(c *fields) int {
+	if s.LongRope && !c.has(original) {
+		c = s.fields
+	}
+	return c.count(original, 1<<24)
+}
+
+// ropeScaling reads the object rope_scaling or rope_parameters.
 func (s *shape) ropeScaling(c *fields, base float64) {
 	kind := ""
 	for _, key := range []string{"rope_type", "type"} {
@@ -357,7 +367,9 @@ func (s *shape) ropeScaling(c *fields, base float64) {
 		}
 	}
 	allowed := []string{"rope_theta", "rope_type", "type", "partial_rotary_factor"}
-	const original = "original_max_position_embeddings"
+	if s.LongRope {
+		allowed = append(allowed, original)
+	}
 	switch {
 	case kind == "default":
 	case kind == "linear":
@@ -377,7 +389,9 @@ func (s *shape) ropeScaling(c *fields, base float64) {
 		factor := c.atLeastOne("factor")
 		s.add("rope.scaling.type", kind)
 		s.add("rope.scaling.factor", float32(factor))
-		s.add("rope.scaling.original_context_length", uint32(c.count(original, 1<<24)))
+		if !s.LongRope {
+			s.add("rope.scaling.original_context_length", uint32(s.original(c)))
+		}
 		for _, beta := range []string{"beta_fast", "beta_slow"} {
 			if c.has(beta) {
 				s.add("rope.scaling.yarn_"+beta, float32(c.positive(beta)))
@@ -389,12 +403,12 @@ func (s *shape) ropeScaling(c *fields, base float64) {
 			c.fail("attention_factor", "is %s: only yarn's own, %.6g for this factor, can be run",
 				c.text("attention_factor"), own)
 		}
-	case kind == "longrope" && s.LongRope:
+	case (kind == "longrope" || kind == "su") && s.LongRope: // su in early files
 		allowed = append(allowed, "short_factor", "long_factor")
 		s.addDivisors("rope_factors_short.weight", c.list("short_factor", s.rotary/2))
 		s.addDivisors("rope_factors_long.weight", c.list("long_factor", s.rotary/2))
-		before := float64(s.count(original, 1<<24))
-		s.add("rope.scaling.attn_factor", float32(arch.LongMagnitude(float64(s.context), before)))
+		s.add("rope.scaling.attn_factor",
+			float32(arch.LongMagnitude(float64(s.context), float64(s.original(c)))))
 	case kind == "":
 		c.fail("rope_type", "is missing: it says how positions are scaled")
 	default:

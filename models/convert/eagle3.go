@@ -60,7 +60,15 @@ func Head(src, config files.Source) (*gguf.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gguf.Open(virtual)
+	file, err := gguf.Open(virtual)
+	if err != nil {
+		return nil, err
+	}
+	file.Origins = map[string]string{}
+	for w := range described.Tensors() {
+		file.Origins[w.GGUF] = w.HF
+	}
+	return file, nil
 }
 
 // readHead reads a head's config.json.

@@ -86,6 +86,22 @@ func TestHeadFields(t *testing.T) {
 	if got := inverse(setHead("rope_scaling", "null")); got[0] != 1 {
 		t.Errorf("no scaling: %v", got)
 	}
+	// Llama 3.1's rule over a context of 100: a wavelength of 2π is within, one of 2π·1000 past it, and
+	// those of 2π·10 (1.59 turns) between one and four turns.
+	got := inverse(setHead("rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": `+
+		`1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`))
+	keep := (100/(2*math.Pi*10) - 1) / 3
+	for i, want := range []float64{1, 0.1 * (keep + (1-keep)/8), 0.01 / 8, 0.001 / 8} {
+		if math.Abs(got[i]-want) > 1e-6*want { // the divisors are stored as f32
+			t.Errorf("llama3 scaling: frequency %d is %g, want %g", i, got[i], want)
+		}
+	}
+	yarn := headOf(t, setHead("rope_scaling",
+		`{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 100}`)).Layers[0].Mix.Rope
+	if last := yarn.Inverse[3]; yarn.Inverse[0] != 1 || math.Abs(last-0.001/4) > 1e-12 ||
+		math.Abs(yarn.Magnitude-1-0.1*math.Log(4)) > 1e-12 {
+		t.Errorf("yarn scaling: %+v", yarn)
+	}
 }
 
 // refusedHeads holds configurations that are refused and the words of the refusal.
@@ -111,8 +127,10 @@ var refusedHeads = map[string]struct{ text, want string }{
 	"draft vocabulary": {setHead("draft_vocab_size", "13"), "draft_vocab_size is 13: want a whole number of 1 to 12"},
 	"theta":            {setHead("rope_theta", "0"), "rope_theta"},
 	"scaling":          {setHead("rope_scaling", `{"rope_type": "dynamic", "factor": 4}`), `"dynamic"`},
-	"scaling factor":   {setHead("rope_scaling", `{"rope_type": "linear"}`), "factor is missing"},
-	"scaling is text":  {setHead("rope_scaling", `"linear"`), "rope_scaling"},
+	"yarn's context": {setHead("rope_scaling", `{"rope_type": "yarn", "factor": 4}`),
+		"original_max_position_embeddings is missing"},
+	"scaling factor":  {setHead("rope_scaling", `{"rope_type": "linear"}`), "factor is missing"},
+	"scaling is text": {setHead("rope_scaling", `"linear"`), "rope_scaling"},
 	"four taps": {setHead("eagle_config", `{"eagle_aux_hidden_state_layer_ids": [0, 1, 2, 3]}`),
 		"[0,1,2,3]: want 3 layers"},
 	"no features":        {setHead("eagle_config", `{"use_aux_hidden_state": false}`), "use_aux_hidden_state"},
@@ -277,6 +295,15 @@ func FuzzHead(f *testing.F) {
 			if err != nil {
 				refused(t, "fuzz", err, "config.json: ")
 				return
+			}
+			for w := range m.Tensors() {
+				if slices.Min(w.Shape) < 1 {
+					t.Fatalf("%s has the shape %v", w.HF, w.Shape)
+				}
+			}
+			if a := m.Layers[0].Mix; a.Query%a.KV != 0 || s.proposed > m.Vocab ||
+				len(a.Rope.Inverse) != a.Rotary/2 {
+				t.Fatalf("%+v proposes %d of %d tokens", a, s.proposed, m.Vocab)
 			}
 			last := 1.0 // later elements turn more slowly, however they are scaled
 			for i, x := range m.Layers[0].Mix.Rope.Inverse {

@@ -59,6 +59,9 @@ type File struct {
 	order     []string // metadata keys in the file's order
 	values    map[string]value
 	byName    map[string]int // index into Tensors
+
+	// Origins holds the names of tensors in the file that this one is computed from, by those in this one; may be nil.
+	Origins map[string]string
 }
 
 // Name is the name of the file's source.

@@ -46,7 +46,7 @@ func (l *loader) appendVector(to []float32, t *gguf.TensorInfo) ([]float32, erro
 	if err := l.file.ReadTensor(t, raw, 0); err != nil {
 		return nil, err
 	}
-	if err := checkFinite(l.file.Name(), t, raw, 0); err != nil {
+	if err := checkFinite(l.file, t, raw, 0); err != nil {
 		return nil, err
 	}
 	from, n := len(to), int(t.Dims[0])

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -187,7 +188,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 		if err := l.file.ReadTensor(t, l.raw, int64(row)*int64(stored)); err != nil {
 			return err
 		}
-		if err := checkFinite(l.file.Name(), t, l.raw, row*int(t.Dims[0])); err != nil {
+		if err := checkFinite(l.file, t, l.raw, row*int(t.Dims[0])); err != nil {
 			return err
 		}
 		kept := l.raw
@@ -208,14 +209,10 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 
 // checkFinite returns an error if stored weights of a tensor, the first of them element first, are infinite or NaN.
 // Such a weight turns every logit into NaN.
-func checkFinite(file string, t *gguf.TensorInfo, raw []byte, first int) error {
+func checkFinite(f *gguf.File, t *gguf.TensorInfo, raw []byte, first int) error {
 	if err := quant.CheckFinite(t.Type, raw, first); err != nil {
-		return damaged(file, t.Name, err)
+		return fmt.Errorf("graph: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one",
+			f.Name(), quote.Name(cmp.Or(f.Origins[t.Name], t.Name)), err)
 	}
 	return nil
-}
-
-func damaged(file, name string, err error) error {
-	return fmt.Errorf("graph: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
-		quote.Name(name), err)
 }
