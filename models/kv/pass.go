@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -70,9 +71,12 @@ func (p *Pass) Cache(layer int) Layer { return p.seq.Layers[layer] }
 // positions of that sequence. rows, u32 (rows, kernels.RowWords), is filled by WriteBorrowed.
 func (p *Pass) Borrow(from *Sequence, rows kernels.View) { p.lender, p.lent = from, rows }
 
-// WriteBorrowed uploads, for a run, where the rows attend to in the sequence of Borrow.
+// WriteBorrowed uploads, for a run, where the rows attend to in the sequence of Borrow, which must not be empty.
 func (p *Pass) WriteBorrowed() error {
 	n := uint32(p.lender.Len())
+	if n == 0 {
+		return errors.New("kv: the sequence that lends its cache is empty")
+	}
 	row := []uint32{n - 1, p.lender.Padding(), n, uint32(p.lender.identityPrefix())}
 	return p.seq.dev.Write(p.lent.Buffer, p.lent.Offset, webgpu.U32Bytes(slices.Repeat(row, p.capacity)))
 }

@@ -3,6 +3,8 @@ package kv
 import (
 	"math/rand/v2"
 	"testing"
+
+	"foretoken/webgpu/kernels"
 )
 
 // TestIdentityPrefix takes, frees and truncates slots at random and compares identityPrefix with its definition.
@@ -47,5 +49,14 @@ func TestIdentityPrefix(t *testing.T) {
 	}
 	if some == 0 || none == 0 {
 		t.Errorf("%d tables were straight in part, %d not at all", some, none)
+	}
+}
+
+// TestBorrowedFromEmpty: no position of an empty sequence can be attended to.
+func TestBorrowedFromEmpty(t *testing.T) {
+	p := NewPass(NewSequence(nil, 24), 0, 0, 1, 1)
+	p.Borrow(NewSequence(nil, 24), kernels.View{})
+	if err := p.WriteBorrowed(); err == nil {
+		t.Error("the rows of an empty sequence are uploaded")
 	}
 }

@@ -39,8 +39,8 @@ func addEmbed(r *kernels.Recorder, kernel *webgpu.KernelSource, w *kernels.Weigh
 func CanEmbedNext(w *kernels.Weight) bool { return w.Cols/w.Format.Step()%4 == 0 }
 
 // RecordEmbedNext is RecordEmbed and also writes next, the input of a following product of the norm, like
-// matmul.RecordNext: rows times gain (w.Cols) and sums of squares. It returns next with their number. The norm of t·x
-// with eps is that of x with eps/t², so that next holds rows that are not multiplied.
+// matmul.RecordNext: rows times gain (w.Cols) and sums of squares. It returns next with their number. next holds the
+// rows without the multiplier t: normalising x with eps/t² gives the same as normalising t·x with eps.
 func RecordEmbedNext(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.View, m int, times float64,
 	gain kernels.View, next kernels.Rows, eps float64) kernels.Rows {
 	next.Squares, next.Eps = w.Cols/w.Format.Step(), eps/(times*times)

@@ -14,8 +14,8 @@ func RecordNormHeads(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, 
 	normQK(r, file, kernels.Host{Ref: normHeadsRef, Entry: "norm_heads"}, groups, h, weight, qkv, m, eps)
 }
 
-// RecordNormRow normalises the queries of each row of qkv (m, h.Width()) in place, all heads together, and its keys
-// likewise. weight is (h.Query + h.KV, h.Dim), of queries and then of keys, f32, or (h.Query, h.Dim) if h.Shares. OLMo
+// RecordNormRow normalises the queries of each row of qkv (m, h.Width()) in place, all heads together, and then its
+// keys. weight is (h.Query + h.KV, h.Dim), of queries and then of keys, f32, or (h.Query, h.Dim) if h.Shares. OLMo
 // et al. 2025 (OLMo 2), section 3.3.
 func RecordNormRow(r *kernels.Recorder, h kernels.Heads, weight, qkv kernels.View, m int, eps float64) {
 	groups := [3]int{1 + min(h.RowKV(), 1), m, 1}

@@ -1,4 +1,4 @@
-// What products are made of, in vectors of 16 bytes; bytes256.h has the same in vectors of 32. A block is 32 numbers.
+// The parts of products, in vectors of 16 bytes; bytes256.h has the same in vectors of 32. A block is 32 numbers.
 //
 // Arguments called `format`, `wholes`, `shift` and `up` are constants where these functions are inlined.
 #pragma once

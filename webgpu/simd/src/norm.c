@@ -30,7 +30,7 @@ void norm_heads(const dispatch *d, const thread *t) {
   }
 }
 
-// The norm of all queries of a row and that of its keys, in place; layer.RecordNormRow.
+// Normalises all queries of a row together, and then its keys, in place; layer.RecordNormRow.
 void norm_row(const dispatch *d, const thread *t) {
   u32 q = PARAM(1) * PARAM(3), k = PARAM(2) * PARAM(3);
   range r = share(t, 2 * PARAM(0), 1);

@@ -3,9 +3,9 @@
 #include "format.h"
 #include "reduce.h"
 
-// A group of a row of x. The order within a block is that in which weights come out of their bytes: numbers at even
-// places, then those at odd ones; for Q8_0 all in their order; in planes the upper bytes of all, then the lower ones.
-// A sum is that of a block times its scale, or of each half of a block for a format with two offsets. For a format with
+// A group of a row of x. A block has the order in which its weights are unpacked: numbers at even places, then those at
+// odd ones; for Q8_0 all in their order; in planes the upper bytes of all, then the lower ones.
+// A sum is of a block, times its scale, or of each half of a block for a format with two offsets. For a format with
 // an excess it is an integer, the excess times the sum.
 typedef struct {
   i16 x[128];

@@ -22,7 +22,7 @@ INLINE u32 by_halves(u32 format) { return format == Q6_K; }
 
 enum { NARROW = 4 };  // most rows of x that share a weight row's registers
 
-// Where a step of W weight rows and m rows of x is: at a unit.
+// The position of a step of W weight rows and m rows of x: a unit.
 typedef struct {
   const u8 *q[2];
   const u32 *s[2];
@@ -100,7 +100,7 @@ INLINE void add_unit(u32 format, u32 W, u32 m, const step *t, u32 n, lanes *acc)
   }
 }
 
-// The sums of W weight rows and m rows of x: that of row i of x and weight row r to out[i * stride + r].
+// The sums of W weight rows and m rows of x. The sum of row i of x and weight row r goes to out[i * stride + r].
 INLINE void direct(u32 format, u32 W, u32 m, const step *from, u32 blocks, f32 *out, u32 stride) {
   lanes acc[MOST_PAIRS];
   step t = *from;
