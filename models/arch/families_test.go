@@ -12,7 +12,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// small returns a file of 4 layers and 2 heads of 16 elements with further fields, and with vectors of 8 equal elements.
+// small returns a file of 4 layers and 2 heads of 16 elements with further fields and vectors of 8 equal elements.
 func small(t *testing.T, architecture string, fields map[string]any, vectors map[string]float32) *gguf.File {
 	t.Helper()
 	all := map[string]any{"context_length": uint32(8192), "embedding_length": uint32(32), "block_count": uint32(4),
@@ -159,7 +159,8 @@ func TestWindowPatterns(t *testing.T) {
 
 // TestFusedProjections: any architecture may have one tensor of queries, keys and values.
 func TestFusedProjections(t *testing.T) {
-	m := mustRead(t, small(t, "llama", nil, map[string]float32{"blk.0.attn_qkv.weight": 0, "blk.0.attn_qkv.bias": 0}), 0)
+	m := mustRead(t, small(t, "llama", nil,
+		map[string]float32{"blk.0.attn_qkv.weight": 0, "blk.0.attn_qkv.bias": 0}), 0)
 	if names := listed(m); !names["blk.3.attn_qkv.weight"] || !names["blk.3.attn_qkv.bias"] ||
 		names["blk.3.attn_q.weight"] || names["blk.3.attn_q.bias"] {
 		t.Errorf("the tensors are %v", names)

@@ -167,9 +167,10 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 			math.Sqrt(1 + 5.0/12)), "phi3.rope.scaling.original_context_length": u(4096)}, true},
 		{"phi3", map[string]string{"rope_scaling": "null", "partial_rotary_factor": "-"},
 			map[string]any{"phi3.rope.dimension_count": u(16), "phi3.rope.scaling.attn_factor": nil}, false},
-		{"phi3", map[string]string{"original_max_position_embeddings": "-", "rope_scaling": "-", "rope_parameters": `{` +
-			`"rope_type": "longrope", "rope_theta": 10000, "original_max_position_embeddings": 4096, ` +
-			`"short_factor": [1, 1, 1, 1, 1, 1], "long_factor": [2, 2, 2, 2, 2, 2]}`},
+		{"phi3", map[string]string{"original_max_position_embeddings": "-", "rope_scaling": "-",
+			"rope_parameters": `{` +
+				`"rope_type": "longrope", "rope_theta": 10000, "original_max_position_embeddings": 4096, ` +
+				`"short_factor": [1, 1, 1, 1, 1, 1], "long_factor": [2, 2, 2, 2, 2, 2]}`},
 			map[string]any{"phi3.rope.scaling.original_context_length": u(4096)}, true},
 		{"phi3", map[string]string{"rope_scaling": `{"type": "su", ` +
 			`"short_factor": [1, 1, 1, 1, 1, 1], "long_factor": [2, 2, 2, 2, 2, 2]}`},
