@@ -36,8 +36,7 @@ var known = map[string][]string{
 	"bench/run.go":                 {"m.Name"},
 	"cmd/foretoken/bench.go":       {"g.Name"},
 	"cmd/foretoken/main.go":        {"flag.Name"},
-	"cmd/foretoken/tuning.go":      {"dev.Adapter"}, // a key of a file, not shown
-	"costs.go":                     {"s.pair.Target.Name", "s.pair.Draft.Name", "s.headPair.Draft.Name"},
+	"cmd/foretoken/tuning.go":      {"dev.Adapter"},   // a key of a file, not shown
 	"models/arch/rope.go":          {"name"},          // of a known tensor
 	"models/chat/jinja/expr.go":    {"p.peek().text"}, // * or **
 	"models/chat/jinja/parse.go":   {"t.text"},        // one of the tags of the switch around it
@@ -45,7 +44,8 @@ var known = map[string][]string{
 	"models/tokenizer/load.go":     {"key"},
 	"models/tokenizer/spm.go":      {"text"}, // <0x0A> and its like
 	"models/tokenizer/unigram.go":  {"text"},
-	"plan.go":                      {"text"},
+	"internal/pair/files.go":       {"text"},
+	"internal/pair/pair.go":        {"r.id.Name"}, // a key of stored costs, not shown
 	"cmd/foretoken/help.go":        {"text"},
 }
 
