@@ -231,8 +231,8 @@ func (s *Session) Info() Info {
 	return Info{i.Device, *i.Models["target"], i.Models["draft"], i.Models["eagle3"], s.loadMS, i.GPUBytes}
 }
 
-// Files returns what the session's models are to those who must not know where they lie, by the names of their sources:
-// errors name these.
+// Files maps the name of each source, which errors contain, to the role of its model. Messages for clients, which must
+// not see paths, replace the name by the role.
 func (s *Session) Files() map[string]string { return s.pair.Files.Names() }
 
 // Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session

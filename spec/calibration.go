@@ -17,7 +17,7 @@ const (
 
 // Calibration is a file's content, which begins with a CalibrationHeader.
 type Calibration interface {
-	// Validate says what is wrong with the content, its header included.
+	// Validate returns an error that names the first wrong field of the content or its header.
 	Validate() error
 	// SetKind sets the kind in the file's header. A type that embeds CalibrationHeader has it.
 	SetKind(kind string)
@@ -27,7 +27,7 @@ type Calibration interface {
 type ModelID struct {
 	Name         string `json:"name"`         // to be read by people; two names of one file are the same model
 	Bytes        int64  `json:"bytes"`        // of the file
-	Hash         string `json:"hash"`         // of its contents, by whatever function the caller keeps to
+	Hash         string `json:"hash"`         // of its contents; the caller chooses the function and keeps to it
 	Quantisation string `json:"quantisation"` // of its weights, such as q8_0
 }
 

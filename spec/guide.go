@@ -8,8 +8,8 @@ type Bias struct {
 	Add   float32
 }
 
-// Adjustment changes the logits after each node of a tree before anything is made of them: what
-// is added is added first, then the tokens that a mask leaves out become impossible.
+// Adjustment changes the logits after each node of a tree before the target draws from them. The target first adds the
+// biases and then makes the tokens impossible that a mask leaves out.
 type Adjustment struct {
 	Nodes  int        // of the tree
 	Masks  [][]uint32 // a bit a token, the lowest first: (vocabulary + 31) / 32 words each
@@ -20,8 +20,8 @@ type Adjustment struct {
 }
 
 // Reset makes the adjustment that changes nothing, and keeps its memory.
-func (s *Adjustment) Reset() {
-	s.Nodes, s.Masks, s.Which, s.Common, s.Own = 0, s.Masks[:0], s.Which[:0], s.Common[:0], s.Own[:0]
+func (a *Adjustment) Reset() {
+	a.Nodes, a.Masks, a.Which, a.Common, a.Own = 0, a.Masks[:0], a.Which[:0], a.Common[:0], a.Own[:0]
 }
 
 // AdjustmentKinds says which kinds of adjustment a request needs.

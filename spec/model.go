@@ -47,7 +47,7 @@ type NodeOutput struct {
 	Threshold float32
 }
 
-// Limits are what a model was loaded for.
+// Limits holds the sizes that a model was loaded with.
 type Limits struct {
 	Context   int // positions the KV cache holds
 	MaxRows   int // nodes of one pass, the root included
@@ -84,9 +84,9 @@ type Model interface {
 type Target interface {
 	Model
 	// Verify runs the request's tree in one pass; node i is at position Len()+Depths[i]. Without a tree it has the
-	// request's model draft one and verifies it in the same run: the result is that of one after the other. It then
-	// returns nil and changes nothing if it cannot, or would have to compile programs first. The result is valid until
-	// the next call on a model of the request.
+	// request's model draft one and verifies it in the same run: the result is that of one after the other. If the
+	// target cannot do so, or would have to compile programs first, it returns nil and changes nothing. The result is
+	// valid until the next call on a model of the request.
 	Verify(ctx context.Context, r PassRequest) (*Pass, error)
 	// Adjust has the next pass, of any kind, change its logits by a, which speaks of the tree verified then. The caller
 	// may reuse a once Adjust returns.

@@ -22,7 +22,17 @@ type Builder struct {
 	rows   []int32
 }
 
-// BuildFor makes the tree of the levels that a request asked for: that of its Shape, or the one of Build.
+// FirstCandidate returns the number that Shape.Chosen gives to the first candidate of a level, 0 being the root's: the
+// root proposes k candidates, and k beams propose k each at every other level.
+func FirstCandidate(level, k int) int {
+	if level == 0 {
+		return 0
+	}
+	return k + (level-1)*k*k
+}
+
+// BuildFor makes a tree of the levels that a request asked for. With a Shape, its places choose the nodes; without one,
+// Build does.
 func (b *Builder) BuildFor(r *DraftRequest, levels []Level) (*Tree, error) {
 	if r.Shape == nil {
 		return b.Build(r.Root(), levels, r.Nodes)
@@ -38,15 +48,14 @@ func (b *Builder) BuildFor(r *DraftRequest, levels []Level) (*Tree, error) {
 	if err := b.begin(r.Root(), levels); err != nil {
 		return nil, err
 	}
-	k := int32(r.K)
-	// place and first are the numbers of the level's first candidate in Chosen and here, most its candidates there.
-	level, place, first, most := 0, int32(0), int32(0), k
+	level, first := 0, int32(0) // first numbers the level's first candidate among those that there are
 	for _, c := range r.Shape.Chosen {
-		for c-place >= most {
-			place, first, most = place+most, first+int32(len(levels[level].Candidates)), k*k
+		for int(c) >= FirstCandidate(level+1, r.K) {
+			first += int32(len(levels[level].Candidates))
 			level++
 		}
-		if at := int(c - place); at < len(levels[level].Candidates) && !b.impossible(first+int32(at)) {
+		at := int(c) - FirstCandidate(level, r.K)
+		if at < len(levels[level].Candidates) && !b.impossible(first+int32(at)) {
 			b.order = append(b.order, first+int32(at))
 		}
 	}

@@ -109,6 +109,42 @@ func TestRerankOfATreeWorkedByHand(t *testing.T) {
 	}
 }
 
+// TestBuildForAShape fills the places of a shape of two children and their two first: with all candidates, with one of
+// probability zero, a repeated token and a beam without candidates. What the draft has no token for stays empty.
+func TestBuildForAShape(t *testing.T) {
+	shape := &Shape{Beams: [][]int32{{0, 1}}, Chosen: []int32{0, 1, 2, 3, 4, 5}}
+	never := float32(math.Inf(-1))
+	first := []Candidate{{7, -1, 0}, {8, -2, 0}}
+	all := []Candidate{{1, -1, 0}, {2, -2, 0}, {3, -1, 1}, {4, -2, 1}}
+	for name, c := range map[string]struct {
+		first, second   []Candidate
+		tokens, parents []int32
+	}{
+		"complete": {first, all, []int32{9, 7, 8, 1, 2, 3, 4}, []int32{-1, 0, 0, 1, 1, 2, 2}},
+		"impossible child": {first, []Candidate{{1, -1, 0}, {2, never, 0}, {3, -1, 1}, {4, -2, 1}},
+			[]int32{9, 7, 8, 1, 3, 4}, []int32{-1, 0, 0, 1, 2, 2}},
+		"impossible beam": {[]Candidate{{7, -1, 0}, {8, never, 0}}, all, []int32{9, 7, 1, 2}, []int32{-1, 0, 1, 1}},
+		"repeated token": {first, []Candidate{{1, -1, 0}, {1, -2, 0}, {3, -1, 1}, {4, -2, 1}},
+			[]int32{9, 7, 8, 1, 3, 4}, []int32{-1, 0, 0, 1, 2, 2}},
+		"empty beam": {first, all[:2], []int32{9, 7, 8, 1, 2}, []int32{-1, 0, 0, 1, 1}},
+	} {
+		tree, err := new(Builder).BuildFor(&DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Shape: shape},
+			[]Level{{Candidates: c.first, Beams: []int32{0, 1}}, {Candidates: c.second}})
+		if err != nil || !slices.Equal(tree.Tokens, c.tokens) || !slices.Equal(tree.Parents, c.parents) {
+			t.Errorf("%s: %+v, %v, want tokens %v under %v", name, tree, err, c.tokens, c.parents)
+		}
+	}
+	for name, levels := range map[string][]Level{
+		"one level":   {{Candidates: first}},
+		"other beams": {{Candidates: first, Beams: []int32{1, 0}}, {Candidates: all}},
+	} {
+		r := &DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Shape: shape}
+		if tree, err := new(Builder).BuildFor(r, levels); err == nil {
+			t.Errorf("%s: made %+v", name, tree)
+		}
+	}
+}
+
 func TestBuildRefusesLevelsThatContradictThemselves(t *testing.T) {
 	first := Level{Candidates: []Candidate{cand(1, -1, 0), cand(2, -2, 0)}, Beams: []int32{0, 1}}
 	for name, levels := range map[string][]Level{

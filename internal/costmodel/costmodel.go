@@ -127,7 +127,7 @@ type Passes struct {
 	Target spec.Target
 	Drafts [goodput.MostModels]spec.DraftModel // nil for a model that the method does not use
 	Config method.Config
-	After  bool // the target's passes follow its sequence and do not change it; those of the drafts are emptied
+	After  bool // times the target's passes after its sequence and keeps it; empties those of the drafts
 }
 
 const (

@@ -62,7 +62,8 @@ func Inspect(f *gguf.File, o Options, limits webgpu.Limits) (*tokenizer.Tokenize
 	return tok, m, err
 }
 
-// Names returns what the files are to those who must not know where they lie, by the names of their sources.
+// Names maps the name of each source to the role of its model. Messages for clients, which must not see paths, replace
+// the name by the role.
 func (p *Files) Names() map[string]string {
 	names := map[string]string{p.Target.Name(): "the target"}
 	if p.draft != nil {

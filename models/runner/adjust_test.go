@@ -35,8 +35,8 @@ func randomAdjustment(rng *rand.Rand, n, vocab, own int) *spec.Adjustment {
 	return s
 }
 
-// shaped applies an adjustment to a node's logits.
-func shaped(z []float32, s *spec.Adjustment, node int) []float32 {
+// adjusted applies an adjustment to a node's logits.
+func adjusted(z []float32, s *spec.Adjustment, node int) []float32 {
 	out := append([]float32(nil), z...)
 	add := map[int32]float32{}
 	for _, b := range s.Common {
@@ -58,9 +58,9 @@ func shaped(z []float32, s *spec.Adjustment, node int) []float32 {
 	return out
 }
 
-// TestShape compares every node of shaped trees, in one part and in several, with the unshaped logits changed on
+// TestAdjust compares every node of adjusted trees, in one part and in several, with the unadjusted logits changed on
 // the host and with plain decoding of the path to the node.
-func TestShape(t *testing.T) {
+func TestAdjust(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 192, PassRows: 64})
 		rng := rand.New(rand.NewPCG(8, 8))
@@ -122,7 +122,7 @@ func TestShape(t *testing.T) {
 					}
 				}
 				for i, z := range logits {
-					want, single := shaped(z, adjustment, i), make([]float32, 2)
+					want, single := adjusted(z, adjustment, i), make([]float32, 2)
 					if err := m.Logits([]int32{int32(i), int32(i)}, []int32{got[i].Token, 3}, single); err != nil {
 						t.Fatal(err)
 					}
@@ -164,9 +164,9 @@ func TestShape(t *testing.T) {
 					t.Fatalf("%d nodes: node %d is\n%+v, decoded plainly\n%+v", n, last, got[last], single[0])
 				}
 				restart(t, m, text[:held])
-				for i, out := range verify(tree, nil) { // the next pass is unshaped
+				for i, out := range verify(tree, nil) { // the next pass is not adjusted
 					if !sameOutput(out, before[i]) {
-						t.Fatalf("%d nodes: node %d is %+v after shaped passes, %+v before", n, i, out, before[i])
+						t.Fatalf("%d nodes: node %d is %+v after adjusted passes, %+v before", n, i, out, before[i])
 					}
 				}
 			}
@@ -174,7 +174,7 @@ func TestShape(t *testing.T) {
 	})
 }
 
-func TestShapeRefuses(t *testing.T) {
+func TestAdjustRefuses(t *testing.T) {
 	m := loadTarget(t, accelerator(t), "tiny-q8_0", graph.Options{MaxRows: 8})
 	words := make([]uint32, (m.Graph.Options.Vocab+31)/32)
 	o := &m.Graph.Options

@@ -23,8 +23,8 @@ type decoder struct {
 	drawWords [kernels.DrawWords]uint32 // content of Space.Draw; zeros before the first draw
 }
 
-// load reads a GGUF file onto a device, after plan has found that its caller can make all that it makes: a dry run
-// makes nothing.
+// load reads a GGUF file onto a device. Before that it calls plan, which returns an error if the caller's buffers do
+// not fit the device.
 func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o graph.Options,
 	plan func(*gguf.File, graph.Options, webgpu.Limits) (graph.Memory, error)) (*decoder, error) {
 	if _, ok := dev.(*graph.DryRun); !ok {

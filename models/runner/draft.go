@@ -359,7 +359,7 @@ func (d *Draft) draftedToken(level int, beam int32) int32 {
 	return l.Candidates[l.Beams[beam]].Token
 }
 
-// notFinite returns the error of logits at a position, those of the token after it, that are not finite.
+// notFinite returns an error that names the position after which the draft's logits are not finite.
 func (d *Draft) notFinite(position int) error {
 	return fmt.Errorf("runner: %s: the draft's logits after position %d are not finite: its weights overflow; use "+
 		"another draft, or none", d.Graph.File, position)

@@ -121,10 +121,7 @@ func (s *shapedSession) ask() {
 	row, proposing := int32(0), int32(1)
 	s.level = append(s.level[:0], place{})
 	for d, ranks := range s.fitted {
-		next, first, fed := s.next[:0], int32(0), int32(0)
-		if d > 0 {
-			first = int32(s.k + (d-1)*s.k*s.k)
-		}
+		next, first, fed := s.next[:0], int32(spec.FirstCandidate(d, s.k)), int32(0)
 		if d+1 < len(s.fitted) {
 			beams = slices.Grow(beams, 1)[:d+1]
 			beams[d] = beams[d][:0]

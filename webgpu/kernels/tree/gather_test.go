@@ -13,6 +13,20 @@ import (
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
+// TestGatheredNumbersCandidatesAsShapesDo compares the kernel's numbering of candidates with that of package spec.
+func TestGatheredNumbersCandidatesAsShapesDo(t *testing.T) {
+	for k := 1; k <= 8; k++ {
+		for level := 1; level <= GatherLevels; level++ {
+			first := spec.FirstCandidate(level, k)
+			if Gathered(level, k) != first || GatheredLevel(uint32(first), k) != level ||
+				GatheredLevel(uint32(first-1), k) != level-1 {
+				t.Errorf("k %d, level %d: the first candidate is %d, %d levels have %d", k, level, first, level,
+					Gathered(level, k))
+			}
+		}
+	}
+}
+
 // draftedLevels returns random levels as a draft leaves them on the device, and as the host reads them.
 func draftedLevels(rng *rand.Rand, levels, k, first, words, picks int, odd bool) ([]uint32, []spec.Level) {
 	drafted, read := make([]uint32, first+(levels-1)*words), make([]spec.Level, levels)
