@@ -271,11 +271,11 @@ func (s *Session) Close() {
 // ErrNoChatTemplate and the errors of package webgpu are further kinds.
 var (
 	// ErrRequest reports a wrong setting, or one that needs more than the session was opened with.
-	ErrRequest = kind.Request
+	ErrRequest = kind.ErrRequest
 	// ErrModel reports a file without a usable model, or one that does not match the others.
-	ErrModel = kind.Model
+	ErrModel = kind.ErrModel
 	// ErrMemory reports models larger than the device's memory or Options.Memory.
-	ErrMemory = kind.Memory
+	ErrMemory = kind.ErrMemory
 	// ErrContextFull reports a prompt that leaves no room in the context.
-	ErrContextFull = kind.ContextFull
+	ErrContextFull = kind.ErrContextFull
 )

@@ -9,10 +9,10 @@ import (
 
 // The kinds; see package foretoken.
 var (
-	Request     = errors.New("foretoken: a setting cannot be used")
-	Model       = errors.New("foretoken: a model cannot be used")
-	Memory      = errors.New("foretoken: the models do not fit")
-	ContextFull = errors.New("foretoken: the context is full")
+	ErrRequest     = errors.New("foretoken: a setting cannot be used")
+	ErrModel       = errors.New("foretoken: a model cannot be used")
+	ErrMemory      = errors.New("foretoken: the models do not fit")
+	ErrContextFull = errors.New("foretoken: the context is full")
 )
 
 // kinded adds a kind to an error and keeps its message.
@@ -29,5 +29,5 @@ func Of(kind, err error) error {
 	return &kinded{err, kind}
 }
 
-// Refuse returns an error of kind Request.
-func Refuse(format string, args ...any) error { return Of(Request, fmt.Errorf(format, args...)) }
+// Refuse returns an error of kind ErrRequest.
+func Refuse(format string, args ...any) error { return Of(ErrRequest, fmt.Errorf(format, args...)) }

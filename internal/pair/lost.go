@@ -101,7 +101,7 @@ func (p *Pair) reopen(ctx context.Context, why error) error {
 			case ctx.Err() != nil:
 				return failed
 			case errors.Is(failed, webgpu.ErrNoMemory):
-				return kind.Of(kind.Memory, failed)
+				return kind.Of(kind.ErrMemory, failed)
 			}
 			return kind.Of(webgpu.ErrDeviceLost, failed)
 		}
