@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/models/demo"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 var collecting = map[string]Options{"greedy": {Seed: 3}, "T=0.8, coupled": {Temperature: 0.8, Seed: 3},
@@ -196,7 +198,11 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 }
 
 func TestCollectingNeedsADraft(t *testing.T) {
-	s := &foretoken.Session{}
+	s, err := foretoken.Open(context.Background(), kerneltest.CPU(t), demo.Target(), nil, foretoken.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	for _, err := range []error{
 		func() error {
 			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, 1, Options{})

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/webgpu/open"
 )
 
 // TestOptions: every option that a load refuses is named, with the values that it takes.
 func TestOptions(t *testing.T) {
+	gpu := open.Kinds[1] // webgpu in a browser
 	for text, want := range map[string]string{
-		`{"device": "gpu"}`:             `device is "gpu", want auto, webgpu, cpu or reference; did you mean cpu?`,
+		`{"device": "gpu"}`:             `device is "gpu", want auto, ` + gpu + `, cpu or reference; did you mean cpu?`,
 		`{"kv": "q4"}`:                  `kv is "q4", want f32, f16 or q8; did you mean q8?`,
 		`{"quantise": "q3_0"}`:          `quantise is "q3_0", want f32, f16, bf16, q8_0 or q4_0; did you mean q8_0?`,
 		`{"threads": 65}`:               "threads is 65, want 0 (one for each core) or 1 to 64",
@@ -22,7 +24,7 @@ func TestOptions(t *testing.T) {
 		`{"candidates": 65}`:            "candidates is 65, want 0 (as many as decoding needs) or 1 to 64",
 		`{"max_memory": -1}`:            "max_memory is -1, want 0 (no limit) or 1 to 9007199254740992",
 		`{"Device": "cpu"}`:             "Device is unknown; did you mean device?",
-		`{"device": "webgpu"}`:          "",
+		`{"device": "` + gpu + `"}`:     "",
 		`{"device": "cpu", "kv": "q8"}`: "",
 		`{}`:                            "",
 	} {

@@ -19,7 +19,7 @@ func TestDevice(t *testing.T) {
 	cpu.Destroy()
 
 	_, _, err = Device(ctx, "abacus")
-	if err == nil || !strings.Contains(err.Error(), "abacus") || !strings.Contains(err.Error(), Accelerator) {
+	if err == nil || !strings.Contains(err.Error(), `"abacus": want one of `+strings.Join(Kinds, ", ")) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 

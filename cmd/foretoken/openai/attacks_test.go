@@ -364,7 +364,7 @@ func TestBeyondTheModel(t *testing.T) {
 	for _, c := range []struct{ more, param, says string }{
 		{`"foretoken": {"policy": "chain", "depth": 64}`, "foretoken", "64"},
 		{`"foretoken": {"policy": "eagle2", "nodes": 4096}`, "foretoken", "64"},
-		{`"foretoken": {"policy": "eagle2", "top_k": 64, "nodes": 64}`, "foretoken", "the draft model: a top-k of 64"},
+		{`"foretoken": {"policy": "eagle2", "top_k": 64, "nodes": 64}`, "foretoken", "draft model keeps at most 16"},
 		{`"foretoken": {"policy": "hetero", "alpha": 1000000}`, "foretoken", "alpha is 1000000, want -64 to 64"},
 		{`"foretoken": {"policy": "eagle3"}`, "foretoken", "--eagle3"},
 		{`"foretoken": []`, "foretoken", "want an object"},
