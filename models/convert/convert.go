@@ -1,7 +1,7 @@
 // Package convert makes one GGUF file of a published model: of the parts of a split GGUF file, or of safetensors with
 // their config.json and tokenizer.json. It can store the weights in another type on the way.
 //
-// The result is a [files.Source] whose bytes are worked out as they are read: the header is kept, tensor data is
+// The result is a source whose bytes are worked out as they are read: the header is kept, tensor data is
 // computed from the ranges of the inputs that it comes from, one megabyte at a time. So a model loads from such a
 // source as from a file, and writing it to disk is copying it. Nothing of a model is held in memory.
 //

@@ -1,7 +1,7 @@
 // Package gguf reads and writes GGUF files, versions 2 and 3, little-endian: one file that holds a model's
 // configuration, tokenizer and weights. The format is described in ggml's docs/gguf.md.
 //
-// A file is read over a [files.Source] by ranges, so that opening a model of many gigabytes over a network fetches its
+// A file is read by ranges, so that opening a model of many gigabytes over a network fetches its
 // header only. A file may come from anywhere, so every length and count in it is checked against the size of the
 // file before memory is allocated for it: opening a file never takes more than its own size and a few megabytes of
 // memory. Errors are one line, start with "gguf:" and name the file, the field and the reason.

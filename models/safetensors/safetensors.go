@@ -2,7 +2,7 @@
 // in: eight bytes of header length, a JSON header that says where each tensor lies,
 // and the data. The format is described in the safetensors repository's README.
 //
-// A file is read over a [files.Source] by ranges: opening it fetches its header only. As it may come from anywhere,
+// A file is read by ranges: opening it fetches its header only. As it may come from anywhere,
 // every length in the header is checked against the size of the file before memory is allocated for it. Errors are one
 // line, start with "safetensors:" and name the file, the field and the reason.
 package safetensors
