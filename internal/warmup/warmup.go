@@ -121,9 +121,9 @@ func (w *Warmup) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Background takes the steps, and at last runs last, each while nobody else has the turn. It returns at the first
-// error, also of may, which is asked before each step: the next request meets the same error and reports it. The
-// context of last ends when somebody waits for the turn; if last returns its error, it runs again later.
+// Background runs the steps in order and then last, each while it holds the turn. It calls may before each step. It
+// returns at the first error of a step or of may: the next request meets the same error and reports it. The context of
+// last ends when a caller waits for the turn; if last returns its error, it runs again later.
 func (w *Warmup) Background(t *Turn, may func() error, last func(idle context.Context) error) {
 	for wait := pause; ; {
 		time.Sleep(wait)
@@ -171,7 +171,7 @@ func (t *Turn) Lock() {
 	t.waiting.Add(-1)
 }
 
-// TryLock takes the turn if nobody holds it.
+// TryLock takes the turn if it is free, and reports whether it did.
 func (t *Turn) TryLock() bool { return t.mu.TryLock() }
 
 // Unlock gives the turn up.

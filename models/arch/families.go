@@ -17,7 +17,7 @@ var Checkpoints = map[string]Checkpoint{
 	"qwen2":   {Class: "Qwen2ForCausalLM", Architecture: "qwen2", StatesKV: true, Window: UsedWindow},
 	"qwen3": {Class: "Qwen3ForCausalLM", Architecture: "qwen3", StatesKV: true, StatesHead: true,
 		Window: UsedWindow},
-	// The code that auto_map names is what the libraries have.
+	// auto_map names the model's code, which the libraries contain by now.
 	"phi3": {Class: "Phi3ForCausalLM", Architecture: "phi3", Window: StatedWindow, PartialRope: true, LongRope: true,
 		Ignored: []string{"auto_map", "original_max_position_embeddings", "full_attn_mod"}},
 	"smollm3": {Class: "SmolLM3ForCausalLM", Architecture: "smollm3", StatesKV: true, Window: UsedWindow,
