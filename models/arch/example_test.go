@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/internal/files"
 	"foretoken/models/gguf"
 )
 
@@ -31,27 +30,11 @@ var marbleCheckpoints = map[string]Checkpoint{
 
 // TestExample reads a file of the example's architecture, and refuses a field that it has not read.
 func TestExample(t *testing.T) {
-	fieldsOf := map[string]any{"context_length": uint32(64), "embedding_length": uint32(32), "block_count": uint32(2),
-		"feed_forward_length": uint32(48), "attention.head_count": uint32(2),
-		"attention.layer_norm_rms_epsilon":                         float32(1e-5),
-		marbleCheckpoints["marble"].Numbers["residual_multiplier"]: float32(0.5)}
 	file := func(more map[string]any) *gguf.File {
-		kv := []gguf.KV{{Key: "general.architecture", Value: "marble"}}
-		for _, part := range []map[string]any{fieldsOf, more} {
-			for key, value := range part {
-				kv = append(kv, gguf.KV{Key: "marble." + key, Value: value})
-			}
-		}
-		raw, err := gguf.Bytes(kv, []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{32, 8},
-			Data: make([]byte, 4*32*8)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := gguf.Open(files.FromBytes("marble.gguf", raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+		stated := map[string]any{"context_length": uint32(64), "block_count": uint32(2),
+			marbleCheckpoints["marble"].Numbers["residual_multiplier"]: float32(0.5)}
+		maps.Copy(stated, more)
+		return small(t, "marble", stated, nil)
 	}
 	with := map[string]func(*fields) *Model{"marble": marble}
 	m, err := read(file(nil), 0, with)
