@@ -66,7 +66,7 @@ check: web/node_modules/.package-lock.json
 	GOOS=js GOARCH=wasm $(GO) build -o /dev/null ./wasm
 	@staticcheck=$$(GO="$(GO)" sh scripts/tool.sh $(STATICCHECK)) && $$staticcheck ./... && \
 		GOOS=js GOARCH=wasm $$staticcheck ./...
-	$(GO) test -vet=off -run '^TestShader(Text|Rules)$$' .
+	$(GO) run ./cmd/gpuaudit lint
 	$(GO) test -vet=off -run '^TestNoListIsSearchedPerItem$$' ./models/fuzztest
 	cd web && npm run --silent typecheck
 	@node --test --test-reporter=dot scripts/*.test.mjs web/test/structure.test.mjs

@@ -74,7 +74,7 @@ async function measure(devices) {
   mkdirSync(folder, { recursive: true });
   const lines = readFileSync(path.join(root, "testdata", "prompts-go.jsonl"), "utf8").split("\n");
   writeFileSync(prompts, `${lines.slice(0, PROMPTS).join("\n")}\n`);
-  const jobs = [() => run("go", ["test", "-vet=off", "-count=1", "-run", "^TestBaseline$", "."])];
+  const jobs = [() => run("go", ["test", "-vet=off", "-count=1", "-run", "^TestBaseline$", "./audit"])];
   for (const device of devices)
     for (const policy of [...METHODS, "auto"])
       for (const temperature of TEMPERATURES) jobs.push(() => generate(device, policy, temperature));

@@ -51,7 +51,7 @@ async function readPrompts(name) {
 /** Builds the driver of null hardware in a folder and returns the variables that make it a process's only one. */
 function nullHardware(folder, radv) {
   const [driver, manifest] = ["libnullgpu.so", "icd.json"].map((name) => path.join(folder, name));
-  const shim = path.join(root, "testdata", "nullgpu", "shim.c");
+  const shim = path.join(root, "audit", "nullgpu", "shim.c");
   execFileSync("cc", ["-shared", "-fPIC", "-O1", `-DREAL=${JSON.stringify(radv)}`, "-o", driver, shim, "-ldl"]);
   const ICD = { library_path: driver, api_version: "1.3.230" };
   writeFileSync(manifest, JSON.stringify({ file_format_version: "1.0.0", ICD }));

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken →
-# internal/{pair,costmodel,warmup} → models, spec, webgpu; within spec method → goodput → adapt → draft → spec; within
+# internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method → goodput → adapt → draft → spec; within
 # models as the table says; all of them → the rest of internal. Only fit imports GoMLX. Prints every import that breaks
 # a rule and fails.
 set -eu
@@ -40,6 +40,12 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   }
   if (pkg ~ /^foretoken\/internal\//) {
     if ($2 !~ /^foretoken\/internal\//) bad("internal packages are for all, so they import none of the others")
+    next
+  }
+  if ($2 == "foretoken/audit" && pkg != "foretoken/cmd/gpuaudit") bad("the audit is a tool")
+  if (pkg == "foretoken/audit") {
+    if ($2 !~ /^foretoken\/(internal\/(pair|files)|models|spec|webgpu)($|\/)/ && !(test && $2 == "foretoken"))
+      bad("the audit lists the kernels of a pair")
     next
   }
   if (room($2) && pkg != "foretoken") bad("the rooms of a session are the root\047s")
@@ -86,9 +92,10 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   else if ($2 ~ /^foretoken\/(wasm|cmd)($|\/)/ && $2 !~ "^" pkg) bad("programs are not imported")
 }
 END { exit failed }'
-# What a model wrote (callreader) is cut out piece by piece; the rest read files of the repository.
+# What a model wrote (callreader) is cut out piece by piece; the rest read files of the repository, or what the program
+# itself wrote.
 if grep -rnE 'json\.(Unmarshal|NewDecoder)\(' --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules . |
-  grep -vE '^\./(internal/strictjson|models/fuzztest|models/modeltest|models/chat/callreader\.go)'; then
+  grep -vE '^\./(internal/strictjson|models/fuzztest|models/modeltest|models/chat/callreader\.go|audit/compile\.go)'; then
   echo "imports: read JSON from outside by internal/strictjson"
   exit 1
 fi

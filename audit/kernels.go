@@ -1,25 +1,25 @@
 //go:build !js
 
-package foretoken
+package audit
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math"
-	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 
 	"foretoken/internal/files"
+	"foretoken/internal/pair"
 	"foretoken/models/demo"
 	"foretoken/models/graph"
 	"foretoken/models/modeltest"
+	"foretoken/models/runner"
+	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -31,8 +31,8 @@ import (
 // auditedContext is the context of attention's kernels, a constant of theirs: the default.
 const auditedContext = 4096
 
-// gpuKernel is a kernel that an adapter could be given.
-type gpuKernel struct {
+// kernel is a kernel that an adapter could be given.
+type kernel struct {
 	*webgpu.KernelSource
 	label string
 	// Of a matrix product by groups: its family, end, and the number of weight rows and of rows of x in a tile.
@@ -46,7 +46,7 @@ type gpuKernel struct {
 
 // text returns the shader. Products that need not follow a norm lose their loops over its sums, of which the compiler
 // would count turns.
-func (k gpuKernel) text() string {
+func (k kernel) text() string {
 	if k.end == "store" || k.end == "next" {
 		return strings.ReplaceAll(k.Shader(), "P.squares > 0u", "false")
 	}
@@ -55,35 +55,41 @@ func (k gpuKernel) text() string {
 
 // kernelList collects kernels on a dry run. Each has the label of its first request.
 type kernelList struct {
-	t       testing.TB
 	dry     *graph.DryRun
-	kernels []gpuKernel
+	kernels []kernel
+	err     error // the first one
 }
 
 // take labels the kernels listed since the last call.
-func (l *kernelList) take(of func(*webgpu.KernelSource) gpuKernel) {
+func (l *kernelList) take(of func(*webgpu.KernelSource) kernel) {
 	for _, s := range l.dry.Sources()[len(l.kernels):] {
 		k := of(s)
 		k.KernelSource = s
-		if slices.ContainsFunc(l.kernels, func(other gpuKernel) bool { return other.label == k.label }) {
+		if slices.ContainsFunc(l.kernels, func(other kernel) bool { return other.label == k.label }) {
 			k.label += " " + s.Name
 		}
 		l.kernels = append(l.kernels, k)
 	}
 }
 
+// fail keeps the first error.
+func (l *kernelList) fail(label string, err error) {
+	if l.err == nil {
+		l.err = fmt.Errorf("audit: %s: %w", label, err)
+	}
+}
+
 // record lists the kernels of dispatches.
-func (l *kernelList) record(k gpuKernel, dispatches func(*kernels.Recorder)) {
-	l.t.Helper()
+func (l *kernelList) record(k kernel, dispatches func(*kernels.Recorder)) {
 	r := kernels.NewRecorder(k.label, l.dry.Info())
 	r.Rounded.Size = math.MaxInt32
 	dispatches(r)
 	if _, err := kernels.Build(l.dry, r); err != nil {
-		l.t.Fatal(err)
+		l.fail(k.label, err)
 	}
-	l.take(func(s *webgpu.KernelSource) gpuKernel {
+	l.take(func(s *webgpu.KernelSource) kernel {
 		if s.Name == "matmul/pack" { // before the first packed product
-			return gpuKernel{label: s.Name}
+			return kernel{label: s.Name}
 		}
 		return k
 	})
@@ -99,16 +105,16 @@ func gpuInfo(features ...string) webgpu.Info {
 	return info
 }
 
-// gpuKernels returns every kernel that an adapter can be given: matrix products of all formats, families, tiles and
+// kernelsOf returns every kernel that an adapter can be given: matrix products of all formats, families, tiles and
 // ends, attention over heads of all shapes and all caches, and what models record, of the built-in pair for every
-// request. full is false for a list that compiles in seconds: it leaves out formats with the same unpacking, ends and
-// heads that make kernels of about the same size, and requests that need no kernel of their own.
-func gpuKernels(t testing.TB, info webgpu.Info, full bool) []gpuKernel {
-	l := &kernelList{t: t, dry: graph.NewDryRun(info)}
+// method. full is false for a list that compiles in seconds: it leaves out formats with the same unpacking, ends and
+// heads that make kernels of about the same size, and methods that need no kernel of their own.
+func kernelsOf(info webgpu.Info, full bool) ([]kernel, error) {
+	l := &kernelList{dry: graph.NewDryRun(info)}
 	l.products(full)
 	l.attention(full)
 	l.models(full)
-	return l.kernels
+	return l.kernels, l.err
 }
 
 // products lists matrix products.
@@ -126,7 +132,7 @@ func (l *kernelList) products(full bool) {
 				if tile := f.Tile(m); !tiles[tile] {
 					tiles[tile] = true
 					for end, record := range l.ends(full, format, f, cols, m) {
-						l.record(gpuKernel{label: fmt.Sprintf("matmul %v %v M=%d %s", format, f, tile, end),
+						l.record(kernel{label: fmt.Sprintf("matmul %v %v M=%d %s", format, f, tile, end),
 							product: f.Kind != matmul.ByRow, format: format, family: f, end: end, tile: tile,
 							rows: f.Rows, lane: f.LaneSteps(format)}, record)
 					}
@@ -192,7 +198,7 @@ func (l *kernelList) attention(full bool) {
 					table := kernels.View{Size: 4 * context}
 					scratch := kernels.View{Size: 4 * max(1, attention.Scratch(h, context, context))}
 					label := fmt.Sprintf("attention %v group=%d dim=%d context=%d", cache, group, dim, context)
-					l.record(gpuKernel{label: label}, func(r *kernels.Recorder) {
+					l.record(kernel{label: label}, func(r *kernels.Recorder) {
 						attention.Record(r, h, kernels.Slots{Table: table}, kernels.View{}, kernels.View{},
 							kernels.View{}, scratch, kernels.View{}, 1, context)
 					})
@@ -202,8 +208,8 @@ func (l *kernelList) attention(full bool) {
 	}
 }
 
-// models lists what sessions record: those of random weights for every architecture and storage type, the built-in
-// pair and its head for every request.
+// models lists what pairs of models record: those of random weights for every architecture and storage type, the
+// built-in pair and its head for every method.
 func (l *kernelList) models(full bool) {
 	// These are of every format.
 	families := matmul.Families(l.dry.Info(), kernels.F32)
@@ -212,179 +218,175 @@ func (l *kernelList) models(full bool) {
 		families = families[len(families)-1:]
 	}
 	// A small vocabulary's rows are verified by one invocation each.
-	sampled := []Request{{Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement, Temperature: 0.8}}
+	sampled := method.ByName(method.DrafterSampled)
+	sampled.Verifier = method.VerifierWithoutReplacement
 	for i, typ := range modeltest.Types() {
 		for j, arch := range []string{"llama", "qwen2", "qwen3", "mistral3"} {
-			name, cache := arch+"-"+typ, []string{"f32", "f16", "q8"}[(i+j)%3]
+			o := pair.Options{KV: []string{"f32", "f16", "q8"}[(i+j)%3]}
+			m := models{name: arch + "-" + typ, options: o}
+			var ok bool
+			if m.target, ok = modeltest.Source(m.name); !ok {
+				l.fail(m.name, fs.ErrNotExist)
+				return
+			}
+			m.draft = m.target
 			for _, lanes := range ways {
 				if full || typ == "q8_0" {
-					l.session(name, l.source(name), l.source(name), families[0], lanes, Options{KV: cache}, sampled)
+					l.pair(m, families[0], lanes, []use{{Config: sampled, temperature: 0.8}})
 				}
 			}
 		}
 	}
 	// Gates and ups in several bindings, as in models too large for a test.
-	l.record(gpuKernel{label: "layer/silu"}, func(r *kernels.Recorder) {
+	l.record(kernel{label: "layer/silu"}, func(r *kernels.Recorder) {
 		layer.RecordSiLU(r, kernels.View{}, kernels.View{}, 1, 64)
 	})
 	l.parts()
-	weights, config := demo.Head()
+	builtIn := models{name: "built-in pair", target: demo.Target(), draft: demo.Draft()}
+	builtIn.options.EAGLE3, builtIn.options.EAGLE3Config = demo.Head()
+	var err error
+	if builtIn.options.Acceptance, err = acceptanceHead(); err != nil {
+		l.fail(builtIn.name, err)
+		return
+	}
 	for _, cache := range []string{"f32", "f16", "q8"} {
+		builtIn.options.KV = cache
 		for _, f := range families {
 			for _, lanes := range ways {
-				requests := requestsOf(full && cache == "f32" && f == families[0])
-				l.session("built-in pair", demo.Target(), demo.Draft(), f, lanes,
-					Options{KV: cache, EAGLE3: weights, EAGLE3Config: config}, requests)
+				l.pair(builtIn, f, lanes, uses(full && cache == "f32" && f == families[0]))
 			}
 		}
 	}
+}
+
+// acceptanceHead returns the built-in draft's.
+func acceptanceHead() (*runner.Head, error) {
+	for _, f := range demo.Calibrations() {
+		if kind, err := spec.CalibrationKind(f.Name, f.Data); err != nil || kind == runner.KindAcceptance {
+			return runner.ParseHead(f.Name, f.Data)
+		}
+	}
+	return nil, fs.ErrNotExist
 }
 
 // parts lists the kernels of parts that no model of the lists has.
 func (l *kernelList) parts() {
 	var v kernels.View
 	h := kernels.Heads{Query: 8, KV: 4, Dim: 64}
-	l.record(gpuKernel{label: "layer/norm_row"}, func(r *kernels.Recorder) { layer.RecordNormRow(r, h, v, v, 1, 1e-5) })
-	l.record(gpuKernel{label: "layer/add_norm"}, func(r *kernels.Recorder) {
+	l.record(kernel{label: "layer/norm_row"}, func(r *kernels.Recorder) { layer.RecordNormRow(r, h, v, v, 1, 1e-5) })
+	l.record(kernel{label: "layer/add_norm"}, func(r *kernels.Recorder) {
 		layer.RecordAddNorm(r, v, v, v, 1, 64, 1e-5)
 	})
-	l.record(gpuKernel{label: "layer/add_norm next"}, func(r *kernels.Recorder) {
+	l.record(kernel{label: "layer/add_norm next"}, func(r *kernels.Recorder) {
 		layer.RecordAddNormNext(r, v, v, v, 1, 64, 1e-5, v, kernels.Rows{Stride: 128})
 	})
 	for format := range kernels.Formats {
 		w := &kernels.Weight{Format: format, Rows: 8, Cols: 1024, Parts: []kernels.WeightPart{{Rows: 8}}}
-		l.record(gpuKernel{label: fmt.Sprint("layer/embed times ", format)}, func(r *kernels.Recorder) {
+		l.record(kernel{label: fmt.Sprint("layer/embed times ", format)}, func(r *kernels.Recorder) {
 			layer.RecordEmbed(r, w, v, v, 1, 12)
 		})
-		l.record(gpuKernel{label: fmt.Sprint("layer/embed next times ", format)}, func(r *kernels.Recorder) {
+		l.record(kernel{label: fmt.Sprint("layer/embed next times ", format)}, func(r *kernels.Recorder) {
 			layer.RecordEmbedNext(r, w, v, v, 1, 12, v, kernels.Rows{Stride: matmul.NextStride(w.Cols)}, 1e-5)
 		})
 	}
 }
 
-// requestsOf returns requests that together need every program: every legal combination of the methods' tables, or
-// those of every drafter and of every verifier.
-func requestsOf(full bool) []Request {
-	var all []Request
+// use is a method at a temperature, with the ways in which constraints adjust its logits.
+type use struct {
+	method.Config
+	temperature float64
+	adjust      spec.AdjustmentKinds
+}
+
+// uses returns methods that together need every program: every legal combination of the methods' tables, or those of
+// every drafter and of every verifier.
+func uses(full bool) []use {
+	var all []use
 	for _, drafter := range method.Drafters() {
 		for _, source := range method.Sources() {
 			for _, adapter := range method.AdapterNames() {
 				for _, verifier := range method.VerifierNames() {
 					few := adapter == method.AdapterNames()[0] || verifier == method.VerifierMatch
-					for _, temperature := range []float64{0, 0.8} {
-						r := Request{Policy: drafter, Source: source, Adapt: adapter, Verifier: verifier,
-							Temperature: temperature}
-						if drafter == method.DrafterEAGLE2 { // has calibrations
-							r.Depth, r.TopK, r.Nodes = 4, 4, 16
-						}
-						// An acceptance head reads the hidden states of a draft model.
-						refused := adapter == method.AdaptAcceptance && source == method.SourceEAGLE3
-						if r.Validate() == nil && !refused && (full || few) {
-							all = append(all, r)
-						}
+					c := method.ByName(drafter)
+					c.Source, c.Adapt, c.Verifier = source, adapter, verifier
+					bins := &adapt.HeteroCalibration{}
+					bins.Fingerprint = bins.Fingerprint.Shaped(c.TopK, c.Depth, c.Nodes)
+					c.Fitted = method.Fitted{Hetero: bins, C2T: &adapt.C2TClassifier{}, Head: true}
+					// An acceptance head reads the hidden states of a draft model.
+					refused := adapter == method.AdaptAcceptance && source == method.SourceEAGLE3
+					if c.Validate() == nil && !refused && (full || few) {
+						all = append(all, use{Config: c}, use{Config: c, temperature: 0.8})
 					}
 				}
 			}
 		}
 	}
-	filtered := Request{Policy: method.DrafterNone, Temperature: 1, SampleTopK: 40, TopP: new(0.9), MinP: 0.05}
-	filtered.FrequencyPenalty, filtered.JSONObject = 1, true
-	return append(all, filtered, Request{Policy: method.DrafterEAGLE2, Nodes: 64})
+	constrained := use{Config: method.ByName(method.DrafterNone), temperature: 1}
+	constrained.adjust = spec.AdjustmentKinds{Masks: true, Biases: true}
+	large := use{Config: method.ByName(method.DrafterEAGLE2)}
+	large.Nodes = 64
+	return append(all, constrained, large)
 }
 
-// session lists what a session with forced kernel choices records.
-func (l *kernelList) session(name string, target, draft files.Source, f matmul.Family, lanes kernels.Lanes, o Options,
-	requests []Request) {
-	l.t.Helper()
-	o.Tuning = l.choices(target, draft, f, lanes, o)
-	s := l.open(l.dry, target, draft, o)
-	for _, r := range requests {
-		if c := r.Config(); c.Source == method.SourceEAGLE3 { // has no calibrations of its own
-			bins, classifier := *s.fitted.Hetero[0], *s.fitted.C2T
-			bins.Fingerprint = s.pair.HeadIDs.Shaped(c.TopK, c.Depth, c.Nodes)
-			classifier.Fingerprint = s.pair.HeadIDs
-			r.Fitted.Hetero, r.Fitted.C2T = &bins, &classifier
-		}
-		c, err := s.configOf(&r)
-		if err == nil {
-			_, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs())
-		}
-		if err != nil {
-			text, _ := json.Marshal(r)
-			l.t.Fatalf("%s: %s: %v", name, text, err)
-		}
-	}
-	if requests != nil {
-		if _, err := s.pair.Target.Score(context.Background(), make([]int32, 40)); err != nil {
-			l.t.Fatal(err)
-		}
-	}
-	s.Close()
-	l.take(func(s *webgpu.KernelSource) gpuKernel { return gpuKernel{label: s.Name} })
+// models are the files of a pair and the options that it is opened with.
+type models struct {
+	name          string
+	target, draft files.Source
+	options       pair.Options
 }
 
-// source returns a model of random weights.
-func (l *kernelList) source(name string) files.Source {
-	l.t.Helper()
-	src, ok := modeltest.Source(name)
-	if !ok {
-		l.t.Fatal(name, " is no model")
-	}
-	return src
-}
-
-func (l *kernelList) open(dry webgpu.Device, target, draft files.Source, o Options) *Session {
-	l.t.Helper()
-	if o.EAGLE3 != nil { // the built-in pair
-		return openPair(l.t, dry, target, draft, o)
-	}
-	s, err := Open(context.Background(), dry, target, draft, o)
+// open loads the models.
+func (m models) open(dry *graph.DryRun) (*pair.Pair, error) {
+	m.options.Default = method.ByName(method.DrafterAuto)
+	read, err := pair.Read(m.target, m.draft, m.options)
 	if err != nil {
-		l.t.Fatal(err)
+		return nil, err
 	}
-	return s
+	return pair.Open(context.Background(), dry, read)
+}
+
+// pair lists what models with forced kernel choices record.
+func (l *kernelList) pair(m models, f matmul.Family, lanes kernels.Lanes, uses []use) {
+	var err error
+	if m.options.Tuning, err = l.choices(m, f, lanes); err != nil {
+		l.fail(m.name, err)
+		return
+	}
+	p, err := m.open(l.dry)
+	if err != nil {
+		l.fail(m.name, err)
+		return
+	}
+	defer p.Close()
+	for _, u := range uses {
+		c := u.Limit(p.Target.Limits().MaxRows)
+		if _, err := p.Compile(c, u.temperature, u.adjust); err != nil {
+			l.fail(fmt.Sprintf("%s: %s from %s, %s, %s at %g", m.name, c.Drafter, c.Source, c.Adapt, c.Verifier,
+				u.temperature), err)
+		}
+	}
+	if _, err := p.Target.Score(context.Background(), make([]int32, 40)); err != nil {
+		l.fail(m.name, err)
+	}
+	l.take(func(s *webgpu.KernelSource) kernel { return kernel{label: s.Name} })
 }
 
 // choices returns the tuning that forces a family and lanes. A software adapter, which times nothing, tells the classes
 // of a model's matrices.
-func (l *kernelList) choices(target, draft files.Source, f matmul.Family, lanes kernels.Lanes, o Options,
-) map[string]map[string]string {
+func (l *kernelList) choices(m models, f matmul.Family, lanes kernels.Lanes) (map[string]map[string]string, error) {
 	software := l.dry.Info()
 	software.Software = true
-	s := l.open(graph.NewDryRun(software), target, draft, o)
-	defer s.Close()
-	out := s.pair.Tuning()
+	p, err := m.open(graph.NewDryRun(software))
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	out := p.Tuning()
 	for _, choices := range out {
 		for class := range choices {
 			choices[class] = f.String()
 		}
 		choices["rows"] = strconv.Itoa(int(lanes))
 	}
-	return out
-}
-
-// TestGPUKernelsAreComplete expects every shader of the repository in the lists of a GPU and of a software adapter.
-func TestGPUKernelsAreComplete(t *testing.T) {
-	info, used := gpuInfo(gpuFeatures...), map[string]bool{}
-	for _, info.Software = range []bool{false, true} {
-		for _, k := range gpuKernels(t, info, false) {
-			for _, file := range strings.Fields(k.Name) {
-				used[file] = true
-			}
-		}
-	}
-	shaders, err := fs.Glob(os.DirFS("webgpu/kernels"), "*.wgsl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := fs.Glob(os.DirFS("webgpu/kernels"), "*/*.wgsl")
-	if err != nil || len(own) < 40 {
-		t.Fatal(len(own), err)
-	}
-	for _, file := range append(shaders, own...) {
-		short := strings.HasPrefix(file, "unpack_") // the short list has some formats
-		if name := strings.TrimSuffix(file, ".wgsl"); !used[name] && !short && path.Dir(file) != "kerneltest" {
-			t.Errorf("no list has a kernel with %s", file)
-		}
-	}
+	return out, nil
 }

@@ -1,6 +1,6 @@
 //go:build !js
 
-package foretoken
+package audit
 
 import (
 	"maps"

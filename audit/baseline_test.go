@@ -1,6 +1,6 @@
 //go:build !js
 
-package foretoken
+package audit
 
 import (
 	"cmp"
@@ -14,8 +14,10 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken"
 	"foretoken/models/demo"
 	"foretoken/models/graph"
+	"foretoken/models/modeltest"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -38,8 +40,12 @@ func TestBaseline(t *testing.T) {
 	}
 	for name, info := range map[string]webgpu.Info{"gpu": gpuInfo(), "gpu with features": gpuInfo(gpuFeatures...),
 		"software": softwareInfo()} {
+		list, err := kernelsOf(info, true)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var lines []string
-		for _, k := range gpuKernels(t, info, true) {
+		for _, k := range list {
 			lines = append(lines, sourceHash(k.KernelSource))
 		}
 		slices.Sort(lines)
@@ -51,7 +57,7 @@ func TestBaseline(t *testing.T) {
 	}{{"", "f32", 256}, {"llama-q4_0", "f16", 128}, {"qwen2-q8_0", "f16", 256}, {"qwen3-q8_0", "q8", 256},
 		{"mistral3-q8_0", "f32", 128}} {
 		write("dispatches, "+cmp.Or(c.model, "built-in pair")+" "+c.kv,
-			dispatchesOf(t, c.model, Options{KV: c.kv, Context: c.context}))
+			dispatchesOf(t, c.model, foretoken.Options{KV: c.kv, Context: c.context}))
 	}
 }
 
@@ -117,20 +123,31 @@ func (d *dispatchRecorder) Run(programs []webgpu.Program, reads ...webgpu.Region
 
 // dispatchesOf returns the dispatches of a request, greedy and drawn, plain and with trees, of a pair whose draft is
 // the target's file; without a name, of the built-in pair with its head.
-func dispatchesOf(t *testing.T, model string, o Options) []string {
+func dispatchesOf(t *testing.T, model string, o foretoken.Options) []string {
 	t.Helper()
-	l := &kernelList{t: t}
 	dev := &dispatchRecorder{DryRun: graph.NewDryRun(softwareInfo())}
 	target, draft := demo.Target(), demo.Draft()
 	policies := []string{method.DrafterNone, method.DrafterChain, method.DrafterEAGLE2, method.DrafterSampled}
 	if model == "" {
 		o.EAGLE3, o.EAGLE3Config = demo.Head()
 		policies = append(policies, "eagle3", "hetero")
+		o.Calibrations = &foretoken.Calibrations{}
+		for _, f := range demo.Calibrations() {
+			if err := o.Calibrations.Parse(f.Name, f.Data); err != nil {
+				t.Fatal(err)
+			}
+		}
 	} else {
-		target = l.source(model)
+		var ok bool
+		if target, ok = modeltest.Source(model); !ok {
+			t.Fatal(model, " is no model")
+		}
 		draft = target
 	}
-	s := l.open(dev, target, draft, o)
+	s, err := foretoken.Open(context.Background(), dev, target, draft, o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer s.Close()
 	var lines []string
 	for _, policy := range policies {
@@ -138,7 +155,7 @@ func dispatchesOf(t *testing.T, model string, o Options) []string {
 			if policy == method.DrafterSampled && temperature > 0 {
 				continue // verdicts name nodes of the tree, which counting words cannot
 			}
-			r := DefaultRequest()
+			r := foretoken.DefaultRequest()
 			r.Policy, r.Temperature, r.MaxTokens = policy, temperature, 6
 			dev.ran = nil
 			if _, err := s.Generate(context.Background(), "func", r, nil); err != nil {

@@ -1,13 +1,10 @@
 //go:build !js
 
-package foretoken
+package audit
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
-	"testing"
 
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/matmul"
@@ -19,20 +16,20 @@ const rowWeights = 4096
 // countedTurns is the number of turns of a loop in the compiler's cycles.
 const countedTurns = 8
 
-// gpuReport is docs/reports/gpu-audit.json, and what docs/reports/gpu-tint.json has of it.
-type gpuReport struct {
-	list []gpuKernel
+// Report has the statistics of kernels, as docs/reports/gpu-audit.json and gpu-tint.json hold them.
+type Report struct {
+	list []kernel
 
 	Driver   string                          `json:"driver"`
 	Chromium string                          `json:"chromium,omitempty"`
-	Columns  []string                        `json:"columns"` // of a kernel on a family
-	Families map[string]gpuFamilyRow         `json:"families"`
+	Columns  []string                        `json:"columns"` // of a kernel on a GPU
+	GPUs     map[string]gpuRow               `json:"families"`
 	Roofline map[string]map[string]float64   `json:"roofline"`
 	Rows     map[string]map[string][]float64 `json:"kernels"`
 }
 
-// gpuFamilyRow sums up a family.
-type gpuFamilyRow struct {
+// gpuRow sums up a GPU.
+type gpuRow struct {
 	SIMDs     float64 `json:"simds"`
 	Clock     float64 `json:"ghz"`
 	Memory    float64 `json:"gb_s"`
@@ -44,65 +41,65 @@ type gpuFamilyRow struct {
 	Few       int     `json:"below_8_waves"` // kernels
 }
 
-func newGPUReport(list []gpuKernel) *gpuReport {
-	return &gpuReport{list: list, Families: map[string]gpuFamilyRow{},
+func newReport(list []kernel) *Report {
+	return &Report{list: list, GPUs: map[string]gpuRow{},
 		Columns: []string{"registers", "spills", "scratch", "lds", "waves", "cycles", "row_bytes", "row_cycles",
 			"byte_cycles"},
 		Roofline: map[string]map[string]float64{}, Rows: map[string]map[string][]float64{}}
 }
 
 // rowBytes returns the bytes of a weight row of a product.
-func (k gpuKernel) rowBytes() float64 {
+func (k kernel) rowBytes() float64 {
 	return 4 * float64(k.format.WordsPerRow(rowWeights)+k.format.ScalesPerRow(rowWeights))
 }
 
 // rowCycles returns the cycles that a product takes of a SIMD for a weight row and a tile of x. A workgroup is one wave
 // of 64 lanes, and a turn of its loop covers some steps of each lane.
-func (k gpuKernel) rowCycles(c gpuStats) float64 {
+func (k kernel) rowCycles(s stats) float64 {
 	turns := rowWeights / float64(64*k.lane*k.format.Step())
-	return float64(c.Cycles) / countedTurns * turns / float64(k.rows)
+	return float64(s.cycles) / countedTurns * turns / float64(k.rows)
 }
 
-// add adds what the compiler says of the kernels for a family.
-func (r *gpuReport) add(f gpuFamily, driver string, all []gpuStats) {
+// add adds what the compiler says of the kernels for a GPU.
+func (r *Report) add(g gpu, driver string, all []stats) {
 	r.Driver = driver
-	row := gpuFamilyRow{SIMDs: f.simds, Clock: f.clock, Memory: f.memory, Kernels: len(all), Waves: all[0].Waves}
-	for i, c := range all {
+	row := gpuRow{SIMDs: g.simds, Clock: g.clock, Memory: g.memory, Kernels: len(all), Waves: all[0].waves}
+	for i, s := range all {
 		k := r.list[i]
-		row.Waves, row.Registers = min(row.Waves, c.Waves), max(row.Registers, c.Registers)
-		row.Spills += min(c.Spills, 1)
-		row.Scratch += min(c.Scratch, 1)
-		if c.Waves < 8 {
+		row.Waves, row.Registers = min(row.Waves, s.waves), max(row.Registers, s.registers)
+		row.Spills += min(s.spills, 1)
+		row.Scratch += min(s.scratch, 1)
+		if s.waves < 8 {
 			row.Few++
 		}
-		figures := []float64{float64(c.Registers), float64(c.Spills), float64(c.Scratch), float64(c.LDS),
-			float64(c.Waves), float64(c.Cycles)}
+		figures := []float64{float64(s.registers), float64(s.spills), float64(s.scratch), float64(s.lds),
+			float64(s.waves), float64(s.cycles)}
 		if k.product {
-			figures = append(figures, k.rowBytes(), k.rowCycles(c), k.rowCycles(c)/k.rowBytes())
+			figures = append(figures, k.rowBytes(), k.rowCycles(s), k.rowCycles(s)/k.rowBytes())
 		}
 		name := strings.ReplaceAll(k.label, "/", ".") // a slash would make a category of it
 		if r.Rows[name] == nil {
 			r.Rows[name] = map[string][]float64{}
 		}
-		r.Rows[name][f.name] = figures
+		r.Rows[name][g.name] = figures
 	}
-	r.Families[f.name] = row
-	r.addRoofline(f, all)
+	r.GPUs[g.name] = row
+	r.addRoofline(g, all)
 }
 
 // addRoofline adds, for each format and family of products on a GPU, the time of arithmetic over that of reading the
 // weights once for one row of x, and the times of 8 and 16 rows relative to one, each the larger of both times. Tiles
 // of the same weight rows are neighbours: a cache has the weights for all but the first.
-func (r *gpuReport) addRoofline(f gpuFamily, all []gpuStats) {
+func (r *Report) addRoofline(g gpu, all []stats) {
 	for format := range kernels.Formats {
 		for _, family := range matmul.Families(gpuInfo(matmul.DotProduct), format) {
 			arithmetic := map[int]float64{} // seconds of a weight row, by tile
 			var memory float64
-			for i, c := range all {
+			for i, s := range all {
 				k := r.list[i]
 				if k.product && k.format == format && k.family == family && k.end == "store" {
-					arithmetic[k.tile] = k.rowCycles(c) / f.simds / f.clock / 1e9
-					memory = k.rowBytes() / f.memory / 1e9
+					arithmetic[k.tile] = k.rowCycles(s) / g.simds / g.clock / 1e9
+					memory = k.rowBytes() / g.memory / 1e9
 				}
 			}
 			if len(arithmetic) == 0 {
@@ -112,19 +109,8 @@ func (r *gpuReport) addRoofline(f gpuFamily, all []gpuStats) {
 				tile := family.Tile(m)
 				return max(float64((m+tile-1)/tile)*arithmetic[tile], memory)
 			}
-			r.Roofline[fmt.Sprintf("%s %v %v", f.name, format, family)] = map[string]float64{
+			r.Roofline[fmt.Sprintf("%s %v %v", g.name, format, family)] = map[string]float64{
 				"arithmetic": arithmetic[1] / memory, "r8": time(8) / time(1), "r16": time(16) / time(1)}
 		}
-	}
-}
-
-func (r *gpuReport) write(t *testing.T, file string) {
-	t.Helper()
-	text, err := json.Marshal(r)
-	if err == nil {
-		err = os.WriteFile(file, text, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
