@@ -119,8 +119,8 @@ func run(input, name string, args ...string) error {
 // workerArgument starts a program as the process that compiles.
 const workerArgument = "compile-standard-input"
 
-// Worker compiles the kernels of standard input and returns true if this process was started to: a program that compiles
-// kernels starts itself again for each GPU, because RADV and its driver read environment variables when they are loaded.
+// Worker compiles the kernels of standard input and returns true if this process was started for that. A program that
+// compiles kernels starts itself again for each GPU, because RADV reads its environment variables when it is loaded.
 // Call it first in main.
 func Worker() bool {
 	if len(os.Args) != 2 || os.Args[1] != workerArgument {

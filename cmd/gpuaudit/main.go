@@ -1,7 +1,7 @@
 //go:build !js
 
-// Command gpuaudit says what the compilers of GPUs make of the kernels: it compiles them for GPUs that need not be there
-// and writes a report, or checks their text.
+// Command gpuaudit says what the compilers of GPUs make of the kernels: it compiles them for GPUs that need not be
+// there and writes a report, or checks their text.
 package main
 
 import (
