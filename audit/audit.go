@@ -1,4 +1,4 @@
-//go:build !js
+//go:build cgo && !js
 
 // Package audit says what the compilers of GPUs make of the kernels, without such a GPU: it lists every kernel that an
 // adapter can be given, compiles them by AMD's compiler, and checks their text by rules for the compilers that run

@@ -1,4 +1,4 @@
-//go:build !js
+//go:build cgo && !js
 
 // Command gpuaudit says what the compilers of GPUs make of the kernels: it compiles them for GPUs that need not be
 // there and writes a report, or checks their text.
