@@ -168,7 +168,7 @@ soak: testmodels site
 # Every package under the race detector: three quarters of an hour. The detector allocates beside the program, so tests
 # of memory are left out.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./wasm ./spec/... \
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/serve ./openai ./wasm ./spec/... \
 		./webgpu/simd ./webgpu/open ./webgpu/internal/... ./internal/... ./models/demo ./models/quant \
 		./models/chat/... ./models/grammar ./models/safetensors ./models/arch ./models/constrain ./models/tokenizer
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory

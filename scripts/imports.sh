@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken →
+# Checks that dependencies point one way: cmd → bench, fit, openai; wasm → bench, openai; these → foretoken →
 # internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method → goodput → adapt →
 # draft → spec; within models as the table says; all of them → the rest of internal. Only fit imports GoMLX. Prints
 # every import that breaks a rule and fails.
@@ -85,8 +85,9 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   else if (pkg == "foretoken") {
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu")
   }
-  else if (pkg == "foretoken/bench" || pkg == "foretoken/fit") {
-    if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("bench and fit work on the public session")
+  else if ($2 == "foretoken/openai/openaitest") { if (!test) bad("what tests of the API share is for tests") }
+  else if (pkg ~ /^foretoken\/(bench|fit|openai|openai\/openaitest)$/) {
+    if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("bench, fit and openai work on the public session")
   }
   else if (pkg ~ /^foretoken\/wasm/ && $2 == "foretoken/fit") bad("training stays out of the browser")
   else if ($2 ~ /^foretoken\/(wasm|cmd)($|\/)/ && $2 !~ "^" pkg) bad("programs are not imported")
@@ -95,13 +96,13 @@ END { exit failed }'
 # What a model wrote (callreader) is cut out piece by piece; the rest read files of the repository, or what the program
 # itself wrote.
 if grep -rnE 'json\.(Unmarshal|NewDecoder)\(' --include='*.go' --exclude='*_test.go' --exclude-dir=node_modules . |
-  grep -vE '^\./(internal/strictjson|models/fuzztest|models/modeltest|models/chat/callreader\.go|audit/)'; then
+  grep -vE '^\./(internal/strictjson|models/(fuzztest|modeltest|chat/callreader\.go)|openai/openaitest|audit/)'; then
   echo "imports: read JSON from outside by internal/strictjson"
   exit 1
 fi
-# regexp links tables and two machines, some per cent of foretoken.wasm, which every visitor loads.
-if GOOS=js GOARCH=wasm go list -deps ./wasm | grep -x regexp; then
-  echo "imports: foretoken.wasm links no regexp; use strings"
+# Every visitor loads foretoken.wasm: regexp links tables and two machines, some per cent of it, net/http a sixth.
+if GOOS=js GOARCH=wasm go list -deps ./wasm | grep -xE 'regexp|net/http'; then
+  echo "imports: foretoken.wasm links no regexp and no net/http; use strings, and keep HTTP in cmd"
   exit 1
 fi
 echo "imports: dependencies point one way"

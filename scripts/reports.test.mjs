@@ -193,7 +193,7 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
       bound: "10 s",
       measured: "9 s",
     }),
-    ...attr("foretoken/cmd/foretoken/openai", "TestSlow", { attack: "a body a byte at a time", bound: "30 s" }),
+    ...attr("foretoken/cmd/foretoken/serve", "TestSlow", { attack: "a body a byte at a time", bound: "30 s" }),
     ...attr("foretoken", "TestPrompts/long", { attack: "a prompt of /v1 with | in it", bound: "1 MiB" }),
     ...attr("foretoken/models", "FuzzFile", { attack: "a file of anything", bound: "1 GiB" }),
     ...attr("foretoken/web/test/a.mjs", "a link asks: load, and/or store", { attack: "a link", bound: "a click" }),
@@ -208,7 +208,7 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
   const text = readFileSync(page("attacks"), "utf8");
   assert.match(text, /^\| attack \| bound \| measured \| test \|$/m);
   assert.match(text, /^\| a request a byte at a time \| 10 s \| 9 s \| `cmd\/devserver` `TestSlow` \|$/m);
-  assert.match(text, /^\| a body a byte at a time \| 30 s \|  \| `cmd\/foretoken\/openai` `TestSlow` \|$/m);
+  assert.match(text, /^\| a body a byte at a time \| 30 s \|  \| `cmd\/foretoken\/serve` `TestSlow` \|$/m);
   assert.match(text, /^\| a prompt of \/v1 with \\\| in it \| 1 MiB \|  \| `TestPrompts\/long` \|$/m);
   assert.match(text, /^\| a link \| a click \|  \| `web\/test\/a\.mjs` a link asks: load, and\/or store \|$/m);
   assert.deepEqual(pages(root, true), []);
@@ -216,8 +216,8 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
   const all = sources(
     "cmd/devserver/a_test.go:func TestSlow(t *testing.T) {",
     'cmd/devserver/a_test.go:\tt.Attr("attack", "x")',
-    "cmd/foretoken/openai/b_test.go:func TestSlow(t *testing.T) {",
-    'cmd/foretoken/openai/b_test.go:\tt.Attr("attack", "x")',
+    "cmd/foretoken/serve/b_test.go:func TestSlow(t *testing.T) {",
+    'cmd/foretoken/serve/b_test.go:\tt.Attr("attack", "x")',
     "c_test.go:func helper() {",
     "c_test.go:func TestPrompts(t *testing.T) {",
     'c_test.go:\t\tt.Attr("attack", c.name)',

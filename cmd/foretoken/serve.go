@@ -20,9 +20,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"foretoken"
-	"foretoken/cmd/foretoken/openai"
+	"foretoken/cmd/foretoken/serve"
 	"foretoken/internal/quote"
+	"foretoken/openai"
 	"foretoken/spec"
 )
 
@@ -46,8 +46,7 @@ type serveOptions struct {
 }
 
 func serveCommand(c *console) *cobra.Command {
-	o := serveOptions{generateOptions: generateOptions{request: foretoken.DefaultRequest()}}
-	o.request.Temperature, o.request.MaxTokens = 1, 0 // the API's defaults
+	o := serveOptions{generateOptions: generateOptions{request: openai.DefaultRequest()}}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer programs written for OpenAI's API, on this machine",
@@ -135,8 +134,9 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 }
 
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
-	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
-		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout,
+	config := serve.Config{Created: time.Now(),
+		Options: openai.Options{Model: o.name, Defaults: o.request, Seeded: seeded, Candidates: o.top}, Key: o.key,
+		Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout,
 		ShareCache: o.share}
 	var err error
 	if config.Template, err = readTemplate(c, o.template); err != nil {
@@ -147,8 +147,8 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 		return err
 	}
 	say := o.events(c)
-	config.Log = func(e openai.Entry) { say("request", e, e.Path != "/health", requestLine(&e)) }
-	server := openai.New(config)
+	config.Log = func(e serve.Entry) { say("request", e, e.Path != "/health", requestLine(&e)) }
+	server := serve.New(config)
 	web := server.HTTP(log.New(c.err, "foretoken: ", 0))
 	url := "http://" + listener.Addr().String() + "/v1"
 	say("listening", map[string]any{"url": url, "model": o.name}, false, "")
@@ -182,7 +182,7 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 }
 
 // stop lets running answers finish within --grace and reports whether some were cut off.
-func (o *serveOptions) stop(server *openai.Server, web *http.Server) (cut bool) {
+func (o *serveOptions) stop(server *serve.Server, web *http.Server) (cut bool) {
 	server.Drain()
 	grace, cancel := context.WithTimeout(context.Background(), o.grace)
 	defer cancel()
@@ -201,7 +201,7 @@ func (o *serveOptions) stop(server *openai.Server, web *http.Server) (cut bool) 
 }
 
 // listen opens the address and prints a note if other machines can reach it.
-func (o *serveOptions) listen(config *openai.Config, c *console) (net.Listener, error) {
+func (o *serveOptions) listen(config *serve.Config, c *console) (net.Listener, error) {
 	listener, err := net.Listen("tcp", o.addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		host, _, _ := net.SplitHostPort(o.addr)
@@ -247,7 +247,7 @@ func (o *serveOptions) events(c *console) func(event string, v any, worth bool, 
 	}
 }
 
-func requestLine(e *openai.Entry) string {
+func requestLine(e *serve.Entry) string {
 	line := fmt.Sprintf("%s %s %d", quote.Name(e.Method), quote.Name(e.Path), e.Status)
 	if e.Code != "" {
 		line += " " + e.Code
