@@ -163,16 +163,17 @@ func TestAbortsAtRandom(t *testing.T) {
 	}
 }
 
-// TestAbortsDuringWarmup aborts the first requests of lean sessions while the kernels for drafting are compiled.
+// TestAbortsDuringWarmup aborts the first requests of sessions with a fast start while the kernels for drafting are
+// compiled.
 func TestAbortsDuringWarmup(t *testing.T) {
 	times, _ := soaking(t, 1, 20)
 	random := rand.New(rand.NewPCG(3, 4))
 	var all []abortCase
 	for i := range times {
-		s, d := cutSession(t, Options{Lean: true})
+		s, d := cutSession(t, Options{FastStart: true})
 		if all == nil {
 			all = abortCases(t, s, 24)
-			s, d = cutSession(t, Options{Lean: true})
+			s, d = cutSession(t, Options{FastStart: true})
 		}
 		for k := range 3 {
 			a := all[random.IntN(len(all))]

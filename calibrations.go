@@ -11,7 +11,7 @@ import (
 
 // Calibrations holds data fitted to a pair of models.
 type Calibrations struct {
-	Hetero []*adapt.HeteroCalibration // one for each shape of draft tree
+	Hetero []*adapt.HeteroCalibration // one for each draft tree
 	C2T    *adapt.C2TClassifier
 	Head   *runner.Head // the draft's acceptance head
 }

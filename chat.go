@@ -165,7 +165,7 @@ func (c *Chat) answer(
 	if r.Echo {
 		return nil, kind.Of(ErrRequest, spec.Refuse("echo", "is true, and an answer does not repeat its conversation"))
 	}
-	ids, unseen, err := c.fit(ctx, messages, dropped, &r)
+	ids, unseen, err := c.trim(ctx, messages, dropped, &r)
 	var got *Result
 	switch {
 	case err == nil:
@@ -198,8 +198,8 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 	return head, turns
 }
 
-// fit encodes a conversation and drops its oldest turns until the reply fits.
-func (c *Chat) fit(
+// trim encodes a conversation and drops its oldest turns until the reply fits.
+func (c *Chat) trim(
 	ctx context.Context, messages []Message, dropped int, r *Request,
 ) (ids []int32, unseen int, err error) {
 	most := c.s.limits.Context

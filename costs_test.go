@@ -110,8 +110,8 @@ func TestAutoEqualsPlain(t *testing.T) {
 	}
 }
 
-// TestCostsAreMeasuredWhileIdle leaves a lean session on the CPU alone until the passes are timed, before or after a
-// request. A conversation may go on from the request's text.
+// TestCostsAreMeasuredWhileIdle leaves a session with a fast start on the CPU alone until the passes are timed, before
+// or after a request. A conversation may go on from the request's text.
 func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	measured := func(s *Session) *goodput.Costs {
 		t.Helper()
@@ -138,7 +138,7 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := demoSessionWith(t, "cpu", Options{Lean: true})
+	s := demoSessionWith(t, "cpu", Options{FastStart: true})
 	costs := measured(s)
 	if s.pair.Target.Len() > 0 || len(costs.Learnt) > 0 {
 		t.Error("timing left its text or what it learnt")
@@ -148,7 +148,7 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 		t.Error("the first request measured again")
 	}
 	for _, policy := range []string{methods.DrafterNone, methods.DrafterAuto} {
-		early := demoSessionWith(t, "cpu", Options{Lean: true})
+		early := demoSessionWith(t, "cpu", Options{FastStart: true})
 		generate(early, policy)
 		early.turn.Lock()
 		held := early.pair.Target.Len()
@@ -280,12 +280,12 @@ func medianOf(xs []float64) float64 {
 	return s[len(s)/2]
 }
 
-// TestRequestsWithoutPause sends a lean session one request after the other: it decides by guesses until the third one
-// times the passes, unless a pass takes long.
+// TestRequestsWithoutPause sends a session with a fast start one request after the other: it decides by guesses until
+// the third one times the passes, unless a pass takes long.
 func TestRequestsWithoutPause(t *testing.T) {
 	for _, takes := range []time.Duration{0, 12 * time.Millisecond} {
 		dev := slow{kerneltest.CPU(t), takes}
-		s := openPair(t, dev, demo.Target(), demo.Draft(), Options{Context: 256, Lean: true})
+		s := openPair(t, dev, demo.Target(), demo.Draft(), Options{Context: 256, FastStart: true})
 		if err := s.Warm(context.Background()); err != nil {
 			t.Fatal(err)
 		}

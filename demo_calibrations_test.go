@@ -22,7 +22,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 	s := demoSession(t, "cpu")
 	pair := s.Fingerprint()
 	for _, tree := range []method.Config{method.DefaultConfig(method.DrafterEAGLE2), {TopK: 4, Depth: 4, Nodes: 16}} {
-		h, err := adapt.HeteroFor(c.Hetero, pair.Shaped(tree.TopK, tree.Depth, tree.Nodes))
+		h, err := adapt.HeteroFor(c.Hetero, pair.WithTree(tree.TopK, tree.Depth, tree.Nodes))
 		if err != nil {
 			t.Errorf("k=%d d=%d N=%d: %v", tree.TopK, tree.Depth, tree.Nodes, err)
 			continue

@@ -56,11 +56,11 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config Source
-	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
-	// and recorded while no request runs; until then auto drafts small ones and other methods with a draft wait. Passes
-	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
-	// before Open returns.
-	Lean bool
+	// FastStart has Open return when plain decoding and drafts of small trees can begin. What larger trees need is
+	// compiled and recorded while no request runs; until then auto drafts small ones and other methods with a draft
+	// wait. Passes are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all
+	// is recorded before Open returns.
+	FastStart bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
 	// SHA256 computes the hashes that tell model files apart; nil: crypto/sha256.
@@ -106,9 +106,9 @@ type Session struct {
 	costs  *costmodel.Model
 	warmup *warmup.Warmup // of the models as they were loaded last
 
-	lean   bool // Options.Lean
-	fitted Calibrations
-	loadMS float64
+	fastStart bool // Options.FastStart
+	fitted    Calibrations
+	loadMS    float64
 
 	tok         *tokenizer.Tokenizer
 	vocab       *constrain.Vocab
@@ -134,7 +134,7 @@ type Info struct {
 // caller's; Close frees the session's objects on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Options) (*Session, error) {
 	begin := time.Now()
-	s := &Session{lean: o.Lean}
+	s := &Session{fastStart: o.FastStart}
 	if o.Calibrations != nil {
 		s.fitted = *o.Calibrations
 	}
@@ -172,7 +172,7 @@ func (o *Options) pair() pair.Options {
 	p := pair.Options{Context: o.Context, Nodes: o.Nodes, Candidates: o.Candidates, KV: o.KV, Memory: o.Memory,
 		Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config, SHA256: o.SHA256, Reopen: o.Reopen,
 		Default: method.ByName(DefaultRequest().Policy)}
-	if o.Lean {
+	if o.FastStart {
 		p.First = firstNodes
 	}
 	if o.Progress != nil {

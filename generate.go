@@ -70,12 +70,12 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs,
 		Recover: func(ctx context.Context, cause error) error { return s.recover(ctx, cause, j) }}
 	options.Cut = func(tokens []int32) (n int, stop bool) {
-		n, complete := j.guide.Complete(tokens)
+		n, complete := j.constraint.Complete(tokens)
 		n, stop = text.Write(tokens[:n])
 		return n, stop || complete
 	}
-	if j.guide != nil {
-		options.Guide = j.guide
+	if j.constraint != nil {
+		options.Constraint = j.constraint
 	}
 	out := &Result{PromptIDs: ids, TokenIDs: []int32{}}
 	var all strings.Builder
@@ -105,7 +105,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if err != nil {
 		return nil, err
 	}
-	out.Text, out.Unchecked = all.String(), j.guide.Unchecked()
+	out.Text, out.Unchecked = all.String(), j.constraint.Unchecked()
 	return out, nil
 }
 

@@ -13,11 +13,11 @@ import (
 
 // job is a request as the session runs it. It is resolved once and does not change.
 type job struct {
-	request   *Request
-	config    method.Config // with the session's calibrations and costs, and trees that it need not wait for
-	generator *spec.Generator
-	guide     *constrain.Guide // nil without constraints
-	guessed   bool             // it decides by costs that were not timed
+	request    *Request
+	config     method.Config // with the session's calibrations and costs, and trees that it need not wait for
+	generator  *spec.Generator
+	constraint *constrain.Constraint // nil without constraints
+	guessed    bool                  // it decides by costs that were not timed
 }
 
 // newJob resolves a request, or refuses it. If the device is lost meanwhile, it reopens the device and resolves the
@@ -51,11 +51,11 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 		return nil, err
 	}
 	if c.WeighsCosts() && c.Fitted.Costs == nil {
-		if c.Fitted.Costs, j.guessed, err = s.costsOf(ctx, c, s.startsLean(c)); err != nil {
+		if c.Fitted.Costs, j.guessed, err = s.costsOf(ctx, c, s.startsFast(c)); err != nil {
 			return nil, err
 		}
 	}
-	if s.startsLean(c) && !s.warmup.Done() && c.Nodes <= s.MaxNodes() {
+	if s.startsFast(c) && !s.warmup.Done() && c.Nodes <= s.MaxNodes() {
 		c = c.Limit(firstNodes)
 	}
 	j.config = c
@@ -65,7 +65,7 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 	if err := r.check(s.limits); err != nil {
 		return nil, err
 	}
-	j.guide, err = constrain.NewGuide(ctx, r.Constraints, s.vocab)
+	j.constraint, err = constrain.New(ctx, r.Constraints, s.vocab)
 	return j, err
 }
 
@@ -89,7 +89,7 @@ func (s *Session) configOf(r *Request) (c method.Config, err error) {
 	switch c.Adapt {
 	case method.AdaptHetero:
 		if c.Fitted.Hetero == nil {
-			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, ids.Shaped(c.TopK, c.Depth, c.Nodes))
+			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, ids.WithTree(c.TopK, c.Depth, c.Nodes))
 		}
 	case method.AdaptC2T:
 		if c.Fitted.C2T == nil && s.fitted.C2T != nil {

@@ -23,10 +23,10 @@ import (
 	"foretoken/webgpu/simd"
 )
 
-// faultyPair opens a small pair on cpu devices that fail as planned.
+// faultyPair opens a small pair on cpu devices that fail as a script says.
 type faultyPair struct {
 	target, draft files.Source
-	plan          *faults.Plan
+	script        *faults.Script
 	losses        []Loss
 	reopen        func(context.Context) (webgpu.Device, error) // for Options.Reopen
 }
@@ -34,7 +34,7 @@ type faultyPair struct {
 func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *faultyPair {
 	t.Helper()
 	k := &faultyPair{target: edited(t, "tiny-q8_0", nil), draft: edited(t, "tiny-q4_0", nil),
-		plan: &faults.Plan{At: at, Timeout: time.Millisecond}}
+		script: &faults.Script{At: at, Timeout: time.Millisecond}}
 	k.reopen = k.device
 	return k
 }
@@ -44,7 +44,7 @@ func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faults.New(dev, k.plan), nil
+	return faults.New(dev, k.script), nil
 }
 
 func (k *faultyPair) open() (*Session, error) {
@@ -141,11 +141,11 @@ func measured(t *testing.T, use use) (want string, loading, calls int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loading = k.plan.Calls()
+	loading = k.script.Calls()
 	if want, err = use(s); err != nil {
 		t.Fatal(err)
 	}
-	calls = k.plan.Calls()
+	calls = k.script.Calls()
 	k.close(t, s)
 	return want, loading, calls
 }
@@ -154,14 +154,14 @@ func measured(t *testing.T, use use) (want string, loading, calls int) {
 func (k *faultyPair) close(t *testing.T, s *Session) {
 	t.Helper()
 	s.Close()
-	if n := k.plan.Live(); n != 0 {
+	if n := k.script.Live(); n != 0 {
 		t.Fatalf("%d buffers and programs are left", n)
 	}
 }
 
 // tooFew reports whether a session finished before the call at. The number of passes of some methods depends on
 // their times, so the number of calls varies.
-func (k *faultyPair) tooFew(at int) bool { return len(k.losses) == 0 && k.plan.Calls() <= at }
+func (k *faultyPair) tooFew(at int) bool { return len(k.losses) == 0 && k.script.Calls() <= at }
 
 // TestLostAtEveryCall loses the device at each call in turn, from loading to the end of the second request. The
 // texts must not change.
@@ -209,7 +209,7 @@ func TestLostAtEveryCall(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("%d losses, %d ways to decode", recovered, len(uses)))
 }
 
-// openHead opens the built-in target with its EAGLE-3 head on cpu devices that fail as planned.
+// openHead opens the built-in target with its EAGLE-3 head on cpu devices that fail as a script says.
 func (k *faultyPair) openHead(t *testing.T) *Session {
 	t.Helper()
 	dev, err := k.device(context.Background())
@@ -484,7 +484,7 @@ func TestNoMemoryAtEveryAllocation(t *testing.T) {
 			t.Errorf("allocation %d: reported %v", i, k.losses)
 		}
 		if i < loading {
-			if n := k.plan.Live(); n != 0 {
+			if n := k.script.Live(); n != 0 {
 				t.Fatalf("allocation %d, %s: %d buffers and programs are left", i, what, n)
 			}
 			if s, err = k.open(); err != nil {

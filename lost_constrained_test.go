@@ -27,8 +27,8 @@ func (w watched) Err() error {
 	for more := true; more; {
 		var f runtime.Frame
 		f, more = frames.Next()
-		for _, where := range []string{"NewGuide", "(*Guide).Adjust", "(*Guide).Take"} {
-			if strings.HasSuffix(f.Function, "."+where) {
+		for _, where := range []string{"New", "(*Constraint).Adjust", "(*Constraint).Take"} {
+			if strings.HasSuffix(f.Function, "/constrain."+where) {
 				w.asked(where)
 			}
 		}
@@ -101,7 +101,7 @@ func TestLostWhileConstrained(t *testing.T) {
 			for where, n := range calls {
 				places[where] = n
 			}
-			if c.constraints.Grammar != "" && (places["NewGuide"] == 0 || places["(*Guide).Adjust"] == 0) {
+			if c.constraints.Grammar != "" && (places["New"] == 0 || places["(*Constraint).Adjust"] == 0) {
 				t.Fatalf("the grammar is too small to be asked: %v", places)
 			}
 			for lose = range places {

@@ -14,18 +14,18 @@ import (
 )
 
 // TestLostNatively loses the accelerator's own device under the built-in pair: before a request, between rounds and
-// during a run. A lean session, whose warmup begins again, loses it at the first two. Recovery takes less than a minute
-// and reports its time.
+// during a run. A session with a fast start, whose warmup begins again, loses it at the first two. Recovery takes less
+// than a minute and reports its time.
 func TestLostNatively(t *testing.T) {
 	ctx := context.Background()
 	reopen := func(ctx context.Context) (webgpu.Device, error) {
 		dev, _, err := open.Device(ctx, open.Accelerator)
 		return dev, err
 	}
-	for _, lean := range []bool{false, true} {
+	for _, fastStart := range []bool{false, true} {
 		var losses []Loss
-		s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{Lean: lean, Reopen: reopen,
-			Lost: func(l Loss) { losses = append(losses, l) }})
+		s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{FastStart: fastStart,
+			Reopen: reopen, Lost: func(l Loss) { losses = append(losses, l) }})
 		r := DefaultRequest()
 		r.Temperature, r.Seed, r.MaxTokens = 0.8, 5, 32
 		const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
@@ -34,7 +34,7 @@ func TestLostNatively(t *testing.T) {
 			t.Fatal(err)
 		}
 		places := []string{"idle", "round", "run"}
-		if lean {
+		if fastStart {
 			places = places[:2]
 		}
 		for _, where := range places {
@@ -53,15 +53,15 @@ func TestLostNatively(t *testing.T) {
 				return nil
 			})
 			if err != nil {
-				t.Fatalf("lean %v, %s: %v", lean, where, err)
+				t.Fatalf("fast start %v, %s: %v", fastStart, where, err)
 			}
 			if got.Text != want.Text || where != "run" && got.Stats.Recoveries != map[string]int{"round": 1}[where] {
-				t.Fatalf("lean %v, %s, %d recoveries:\n%q\nwithout a loss\n%q", lean, where, got.Stats.Recoveries,
-					got.Text, want.Text)
+				t.Fatalf("fast start %v, %s, %d recoveries:\n%q\nwithout a loss\n%q", fastStart, where,
+					got.Stats.Recoveries, got.Text, want.Text)
 			}
 		}
 		for _, l := range losses {
-			t.Logf("lean %v: %s", lean, l)
+			t.Logf("fast start %v: %s", fastStart, l)
 			if l.Took > time.Minute {
 				t.Errorf("recovery took %v", l.Took)
 			}

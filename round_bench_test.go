@@ -184,10 +184,10 @@ func TestRoundTrips(t *testing.T) {
 	for _, m := range roundMethods {
 		all[m.name] = roundLimit{m.r, m.runs}
 	}
-	guided := all["static"]
+	constrained := all["static"]
 	// The penalties depend on the drafted tokens.
-	guided.runs, guided.r.Constraints = 2, constrain.Constraints{FrequencyPenalty: 0.1}
-	all["static tree under penalties"] = guided
+	constrained.runs, constrained.r.Constraints = 2, constrain.Constraints{FrequencyPenalty: 0.1}
+	all["static tree under penalties"] = constrained
 	for name, m := range all {
 		m.r.MaxTokens = 8
 		var last webgpu.Counters

@@ -11,9 +11,9 @@ import (
 	"foretoken/webgpu"
 )
 
-// firstNodes is the largest tree, in nodes, that a lean session verifies as soon as it is open: larger ones need the
-// kernels that take the longest to compile. Until those are compiled auto drafts small trees; other methods with a
-// draft wait.
+// firstNodes is the largest tree, in nodes, that a session with a fast start verifies as soon as it is open: larger
+// ones need the kernels that take the longest to compile. Until those are compiled auto drafts small trees; other
+// methods with a draft wait.
 const firstNodes = 8
 
 // loaded begins the warmup of models that were loaded: it prepares the rest, and then times the passes that auto
@@ -25,10 +25,10 @@ func (s *Session) loaded(p *pair.Pair, stored map[string]string) {
 			return goodput.Predict(costmodel.Rates(p.Device.Info()), target, drafts)
 		})
 	}
-	plan := warmup.Plan{Device: p.Device, Record: p.Steps()}
-	plan.List, plan.Sources = p.DryRun()
-	w := warmup.New(plan)
-	if s.warmup = w; !s.lean {
+	work := warmup.Work{Device: p.Device, Record: p.Steps()}
+	work.List, work.Sources = p.DryRun()
+	w := warmup.New(work)
+	if s.warmup = w; !s.fastStart {
 		return
 	}
 	go w.Background(&s.turn, func() error {
@@ -60,21 +60,21 @@ func (s *Session) warmUp(ctx context.Context) error {
 
 // warmUpFor completes warmup for a request that waits for it.
 func (s *Session) warmUpFor(ctx context.Context, c method.Config) error {
-	if !c.UsesDraftModel() && !c.WeighsCosts() || s.startsLean(c) {
+	if !c.UsesDraftModel() && !c.WeighsCosts() || s.startsFast(c) {
 		return nil
 	}
 	return s.warmUp(ctx)
 }
 
-// Warm waits until all kernels of a lean session are compiled. Call it before measuring.
+// Warm waits until all kernels of a session with a fast start are compiled. Call it before measuring.
 func (s *Session) Warm(ctx context.Context) error {
 	return s.Exclusive(ctx, func(Models) error { return nil })
 }
 
-// startsLean reports whether a request begins before warmup has ended and before passes are timed. Only methods whose
+// startsFast reports whether a request begins before warmup has ended and before passes are timed. Only methods whose
 // text does not depend on the trees may.
-func (s *Session) startsLean(c method.Config) bool {
-	return s.lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens
+func (s *Session) startsFast(c method.Config) bool {
+	return s.fastStart && c.WeighsCosts() && c.Exactness() == method.ExactTokens
 }
 
 // tuningCosts is the key under which Session.Tuning stores the costs of passes.
@@ -89,14 +89,15 @@ func (s *Session) TimePasses(ctx context.Context) error {
 }
 
 // costsOf returns the costs that a config decides by, and whether they were guessed: with guess a request does not wait
-// until its passes are timed, unless requests come without pauses. A lean session keeps the target's text meanwhile:
-// the next request may go on from it.
+// until its passes are timed, unless requests come without pauses. A session with a fast start keeps the target's text
+// meanwhile: the next request may go on from it.
 func (s *Session) costsOf(ctx context.Context, c method.Config, guess bool) (*goodput.Costs, bool, error) {
 	drafts, err := s.pair.Drafts(c)
 	if err != nil {
 		return nil, false, err
 	}
-	p := costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Config: c, After: s.lean && s.pair.Target.Len() > 0}
+	p := costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Config: c,
+		After: s.fastStart && s.pair.Target.Len() > 0}
 	if guess && !(s.warmup.Done() && s.costs.Overdue()) {
 		costs, guessed := s.costs.Guess(p)
 		return costs, guessed, nil

@@ -13,22 +13,22 @@ import (
 )
 
 // leanSession opens the built-in pair from the repository's files, in the browser too.
-func leanSession(t testing.TB) *Session {
+func fastStartSession(t testing.TB) *Session {
 	t.Helper()
 	target, draft := demoFile(t, demo.TargetName), demoFile(t, demo.DraftName)
-	return openPair(t, kerneltest.OwnAccelerator(t), target, draft, Options{Lean: true})
+	return openPair(t, kerneltest.OwnAccelerator(t), target, draft, Options{FastStart: true})
 }
 
-// TestLeanDecodesTheSameText opens the built-in pair lean: the first request drafts small trees, later ones draft as
-// they like, and every text is plain decoding's.
-func TestLeanDecodesTheSameText(t *testing.T) {
+// TestFastStartDecodesTheSameText opens the built-in pair with a fast start: the first request drafts small trees,
+// later ones draft as they like, and every text is plain decoding's.
+func TestFastStartDecodesTheSameText(t *testing.T) {
 	ctx := context.Background()
 	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	plain := DefaultRequest()
 	plain.Policy, plain.MaxTokens = method.DrafterNone, 96
 	var s *Session
 	for _, temperature := range []float64{0, 0.8} {
-		s = leanSession(t)
+		s = fastStartSession(t)
 		plain.Temperature = temperature
 		r := plain
 		r.Policy = method.DrafterAuto
@@ -82,11 +82,11 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 	}
 }
 
-// TestLeanDryRunListsEveryKernel compiles the kernels that the dry run listed and expects recording the programs to
-// need no others.
-func TestLeanDryRunListsEveryKernel(t *testing.T) {
+// TestFastStartListsEveryKernel compiles the kernels that the dry run listed and expects recording the programs to need
+// no others.
+func TestFastStartListsEveryKernel(t *testing.T) {
 	ctx := context.Background()
-	s := leanSession(t)
+	s := fastStartSession(t)
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	steps, list := s.pair.DryRun()
@@ -111,9 +111,9 @@ func TestLeanDryRunListsEveryKernel(t *testing.T) {
 	}
 }
 
-// TestLeanSessionClosedDuringWarmup closes a session while kernels are compiled.
-func TestLeanSessionClosedDuringWarmup(t *testing.T) {
-	s := leanSession(t)
+// TestFastStartClosedDuringWarmup closes a session while kernels are compiled.
+func TestFastStartClosedDuringWarmup(t *testing.T) {
+	s := fastStartSession(t)
 	go func() { time.Sleep(time.Millisecond); s.Close() }()
 	if err := s.Warm(context.Background()); err != nil && err != pair.ErrClosed {
 		t.Fatal(err)
@@ -123,21 +123,22 @@ func TestLeanSessionClosedDuringWarmup(t *testing.T) {
 // TestSmallTrees opens sessions that verify smaller trees than a default request's, which then takes theirs.
 func TestSmallTrees(t *testing.T) {
 	for _, nodes := range []int{2, 4, 12} {
-		for _, lean := range []bool{false, true} {
+		for _, fastStart := range []bool{false, true} {
 			for _, draft := range []files.Source{nil, demoFile(t, demo.DraftName)} {
 				s := openPair(t, kerneltest.CPU(t), demoFile(t, demo.TargetName), draft,
-					Options{Lean: lean, Nodes: nodes})
+					Options{FastStart: fastStart, Nodes: nodes})
 				r := DefaultRequest()
 				r.MaxTokens = 16
 				if _, err := s.Generate(context.Background(), "func main() {", r, nil); err != nil {
-					t.Errorf("%d nodes, lean %t, a draft %t: %v", nodes, lean, draft != nil, err)
+					t.Errorf("%d nodes, fast start %t, a draft %t: %v", nodes, fastStart, draft != nil, err)
 				}
 				if err := s.Warm(context.Background()); err != nil {
-					t.Errorf("%d nodes, lean %t, a draft %t: %v", nodes, lean, draft != nil, err)
+					t.Errorf("%d nodes, fast start %t, a draft %t: %v", nodes, fastStart, draft != nil, err)
 				}
 				r.Nodes = nodes + 1
 				if _, err := s.Generate(context.Background(), "func main() {", r, nil); err == nil {
-					t.Errorf("%d nodes, lean %t: a request of %d nodes was not refused", nodes, lean, r.Nodes)
+					t.Errorf("%d nodes, fast start %t: a request of %d nodes was not refused", nodes, fastStart,
+						r.Nodes)
 				}
 			}
 		}

@@ -310,7 +310,7 @@ func uses(full bool) []use {
 					c := method.ByName(drafter)
 					c.Source, c.Adapt, c.Verifier = source, adapter, verifier
 					bins := &adapt.HeteroCalibration{}
-					bins.Fingerprint = bins.Fingerprint.Shaped(c.TopK, c.Depth, c.Nodes)
+					bins.Fingerprint = bins.Fingerprint.WithTree(c.TopK, c.Depth, c.Nodes)
 					c.Fitted = method.Fitted{Hetero: bins, C2T: &adapt.C2TClassifier{}, Head: true}
 					// An acceptance head reads the hidden states of a draft model.
 					refused := adapter == method.AdaptAcceptance && source == method.SourceEAGLE3

@@ -38,7 +38,7 @@ const (
 // NewGoParser returns a parser that caches the heads of each prompt.
 func NewGoParser() *GoParser { return &GoParser{map[string][]string{}} }
 
-// Parse reports whether Go accepts prompt and output together; see Plan.Parse.
+// Parse reports whether Go accepts prompt and output together; see Matrix.Parse.
 func (p *GoParser) Parse(prompt, output string) (ok, judged bool) {
 	heads, known := p.heads[prompt]
 	if !known {

@@ -19,9 +19,9 @@ import (
 // TestBenchLeavesOutLostCells loses a scripted device in each run of a block in turn. Exactly the cells whose times
 // that spoils are marked and count in no time of their row; methods that have to warm up again run once more first.
 func TestBenchLeavesOutLostCells(t *testing.T) {
-	plan := scriptedPlan(t, "chain,mars")
-	plan.Repeat = 3
-	whole := Summarise(runPlan(t, &scripted{}, plan))
+	matrix := scriptedMatrix(t, "chain,mars")
+	matrix.Repeat = 3
+	whole := Summarise(runMatrix(t, &scripted{}, matrix))
 	// the first block, as in TestBenchMeasuresPlainBesideEveryMethod
 	first := []string{"none", "none", "chain", "chain", "mars", "mars", "none"}
 	for at, c := range map[int]struct {
@@ -35,7 +35,7 @@ func TestBenchLeavesOutLostCells(t *testing.T) {
 			t.Fatalf("run %d is one of %s", at, first[at-1])
 		}
 		s := &scripted{losses: map[int]bool{at: true}}
-		cells := runPlan(t, s, plan)
+		cells := runMatrix(t, s, matrix)
 		marked := map[string]int{}
 		for i := range cells {
 			if c := &cells[i]; c.Lost > 0 {
@@ -67,7 +67,7 @@ func TestBenchLeavesOutLostCells(t *testing.T) {
 	// Both runs of plain decoding are lost: the block has no base.
 	s := &scripted{losses: map[int]bool{2: true, 8: true}}
 	lost := 0
-	for _, c := range runPlan(t, s, plan) {
+	for _, c := range runMatrix(t, s, matrix) {
 		if c.Lost > 0 {
 			lost++
 		}
@@ -110,7 +110,7 @@ func TestBenchOnLostDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := Plan{Methods: methods, Repeat: 2, Prompts: []Prompt{{"a-0", "a", "Once upon a time, there was a"}},
+	matrix := Matrix{Methods: methods, Repeat: 2, Prompts: []Prompt{{"a-0", "a", "Once upon a time, there was a"}},
 		Fingerprint: "here"}
 	measure := func(run int, score bool) ([]Cell, *lostIn, *faulty) {
 		l := &lostIn{run: run, score: score}
@@ -127,7 +127,7 @@ func TestBenchOnLostDevice(t *testing.T) {
 		if l.Session, err = k.open(); err != nil {
 			t.Fatal(err)
 		}
-		cells := runPlan(t, l, plan)
+		cells := runMatrix(t, l, matrix)
 		k.close(t, l.Session)
 		return cells, l, k
 	}

@@ -260,13 +260,13 @@ func adasdMain(b *groupBuilder) {
 }
 
 // marsShape returns EAGLE-2's tree of depth 7 and k=10 with as many nodes as one pass verifies.
-func (b *groupBuilder) marsShape() (name, settings string) {
+func (b *groupBuilder) marsTree() (name, settings string) {
 	n := min(711, b.o.MaxNodes) // 10 + 7·100 candidates and the root
 	return fmt.Sprintf("k=10 d=7 N=%d", n), fmt.Sprintf("depth=7,top-k=10,nodes=%d", n)
 }
 
 func marsMain(b *groupBuilder) {
-	shape, settings := b.marsShape()
+	shape, settings := b.marsTree()
 	for _, t := range []float64{0, 1} {
 		b.plainAt(t)
 		strict := "eagle2 " + shape
@@ -287,7 +287,7 @@ func marsMain(b *groupBuilder) {
 }
 
 func marsTheta(b *groupBuilder) {
-	shape, settings := b.marsShape()
+	shape, settings := b.marsTree()
 	for _, t := range []float64{0, 1} {
 		b.temperature = t
 		strict, mode := "eagle2 "+shape, method.MARSAlg1

@@ -97,7 +97,7 @@ type Report struct {
 	Target string `json:"target"`
 	Draft  string `json:"draft"`
 	Note   string `json:"note,omitempty"`
-	Rows   []Row  `json:"rows"` // per method in the plan's order: all prompts, then each category
+	Rows   []Row  `json:"rows"` // per method in the matrix's order: all prompts, then each category
 	// Missing lists the methods without rows and the prompts that no method ran on, with the reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -141,7 +141,7 @@ func (r *Report) Categories() []string {
 	return all
 }
 
-// Summarise builds rows from cells in any order: methods in the plan's order, categories by name.
+// Summarise builds rows from cells in any order: methods in the matrix's order, categories by name.
 func Summarise(cells []Cell) Report {
 	order := map[bool]int{true: 0, false: 1} // plain decoding before the method that it is the base of
 	sorted := slices.SortedStableFunc(slices.Values(cells), func(x, y Cell) int {

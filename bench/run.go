@@ -1,6 +1,6 @@
-// Package bench measures decoding methods against plain decoding on a foretoken.Session: plans of methods, prompts and
-// repetitions, the comparisons of the papers, reports, costs of passes and profiles. Commands and pages only print
-// what it returns.
+// Package bench measures decoding methods against plain decoding on a foretoken.Session. A Matrix of methods, prompts
+// and repetitions says what runs; further functions make the comparisons of the papers, reports, costs of passes and
+// profiles. Commands and pages only print what it returns.
 package bench
 
 import (
@@ -19,7 +19,7 @@ import (
 // Cell is one method on one prompt in one repetition.
 type Cell struct {
 	Key string `json:"key"`
-	// of the method in the plan; plain decoding comes before the methods it is the base of
+	// of the method in the matrix; plain decoding comes before the methods it is the base of
 	Index    int    `json:"index"`
 	Method   string `json:"method"`
 	Prompt   string `json:"prompt"`
@@ -51,7 +51,7 @@ type Cell struct {
 	// include reopening the device and count in no speed; its text and counts are valid.
 	Lost int `json:"lost,omitempty"`
 
-	// Resumed reports that the cell comes from Plan.Finished.
+	// Resumed reports that the cell comes from Matrix.Finished.
 	Resumed bool `json:"-"`
 }
 
@@ -67,22 +67,22 @@ func (c *Cell) Speedup() float64 {
 // PlainName is the name of plain decoding's row.
 const PlainName = "plain"
 
-// planned is a method with the plan's defaults.
-type planned struct {
+// entry is a method with the matrix's defaults.
+type entry struct {
 	Method
 	index    int
 	depth    int  // d of an EAGLE-2 tree, else -1
-	baseline bool // plain decoding as the base of a block, not itself in the plan
+	baseline bool // plain decoding as the base of a block, not itself in the matrix
 	warm     int  // 1 + the device losses at its last warmup; 0: not warm
 	skipped  bool // skipped after a problem
 }
 
 // block is a group of methods that share plain decoding, the first of them.
-type block struct{ methods []*planned }
+type block struct{ methods []*entry }
 
-// runner is a running plan.
+// runner measures a matrix.
 type runner struct {
-	plan   Plan
+	matrix Matrix
 	s      Session
 	emit   func(Cell)
 	blocks []*block
@@ -100,11 +100,11 @@ type score struct {
 
 type parseResult struct{ ok, judged bool }
 
-// Run measures a plan. A repetition runs every method once on each prompt. Blocks of Plan.Block methods share plain
+// Run measures a matrix. A repetition runs every method once on each prompt. Blocks of Matrix.Block methods share plain
 // decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates from
-// prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its error.
-func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
-	b := &runner{plan: plan, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
+// prompt to prompt. emit receives every cell, also the ones of Matrix.Finished. When ctx ends, Run returns its error.
+func Run(ctx context.Context, s Session, matrix Matrix, emit func(Cell)) error {
+	b := &runner{matrix: matrix, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
 		parses: map[string]parseResult{}}
 	if err := b.prepare(ctx); err != nil {
 		return err
@@ -117,19 +117,19 @@ func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 	}
 	b.progress(0)
 	for rep := range most {
-		for i := range b.plan.Prompts {
+		for i := range b.matrix.Prompts {
 			for at := range b.blocks {
 				block := b.blocks[at]
 				if (i+rep)%2 == 1 { // alternate the order: no method always follows another
 					block = b.blocks[len(b.blocks)-1-at]
 				}
-				if err := b.block(ctx, block.methods, &b.plan.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
+				if err := b.block(ctx, block.methods, &b.matrix.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if len(b.long) == len(b.plan.Prompts) {
+	if len(b.long) == len(b.matrix.Prompts) {
 		return errors.New("foretoken: none of the benchmark's prompts fits the context")
 	}
 	return ctx.Err()
@@ -137,14 +137,14 @@ func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 
 func (b *runner) progress(n int) {
 	b.done += n
-	if b.plan.Progress != nil {
-		b.plan.Progress(b.done, b.total)
+	if b.matrix.Progress != nil {
+		b.matrix.Progress(b.done, b.total)
 	}
 }
 
 // prepare checks the methods, assigns them to blocks and counts the cells.
 func (b *runner) prepare(ctx context.Context) error {
-	p := &b.plan
+	p := &b.matrix
 	if p.Repeat == 0 {
 		p.Repeat = 3
 	}
@@ -160,7 +160,7 @@ func (b *runner) prepare(ctx context.Context) error {
 	open := map[string]*block{} // the open block of each sampling
 	seen, names := map[string]bool{}, map[string]bool{}
 	for i := range p.Methods {
-		m := &planned{Method: p.Methods[i], index: i, depth: -1}
+		m := &entry{Method: p.Methods[i], index: i, depth: -1}
 		if m.Repeat == 0 {
 			m.Repeat = p.Repeat
 		}
@@ -186,7 +186,7 @@ func (b *runner) prepare(ctx context.Context) error {
 		case m.plain():
 		case block == nil || len(block.methods) > p.Block:
 			delete(open, how)
-			base := &planned{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
+			base := &entry{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
 				index: i, depth: -1, baseline: seen[how]}
 			if t := m.Request.Sampling().Temperature; t != 0 {
 				base.Name = fmt.Sprintf("%s T=%g", PlainName, t)
@@ -218,7 +218,7 @@ func (b *runner) prepare(ctx context.Context) error {
 }
 
 // add appends a method to the open block of its sampling, or opens one.
-func (b *runner) add(open map[string]*block, how string, m *planned) {
+func (b *runner) add(open map[string]*block, how string, m *entry) {
 	if open[how] == nil {
 		open[how] = &block{}
 		b.blocks = append(b.blocks, open[how])
@@ -227,9 +227,9 @@ func (b *runner) add(open map[string]*block, how string, m *planned) {
 }
 
 // problem reports a method that cannot run, or a prompt that failed.
-func (b *runner) problem(m *planned, prompt string, err error) error {
-	if b.plan.Problem != nil && !errors.Is(err, webgpu.ErrDeviceLost) {
-		return b.plan.Problem(m.Name, prompt, err)
+func (b *runner) problem(m *entry, prompt string, err error) error {
+	if b.matrix.Problem != nil && !errors.Is(err, webgpu.ErrDeviceLost) {
+		return b.matrix.Problem(m.Name, prompt, err)
 	}
 	if prompt != "" {
 		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, quote.Name(prompt), err)
@@ -238,12 +238,12 @@ func (b *runner) problem(m *planned, prompt string, err error) error {
 }
 
 // block runs the methods of a block on a prompt, and plain decoding before and after them.
-func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, rep int, reversed bool) error {
+func (b *runner) block(ctx context.Context, block []*entry, prompt *Prompt, rep int, reversed bool) error {
 	if err := ctx.Err(); err != nil || b.long[prompt] {
 		return err
 	}
-	var todo []*planned
-	plain, wanted := block[0], false // wanted: the plan has a cell of plain decoding here
+	var todo []*entry
+	plain, wanted := block[0], false // wanted: the matrix has a cell of plain decoding here
 	for _, m := range block {
 		if m.skipped || rep >= m.Repeat || m.baseline || b.resume(m, prompt, rep) {
 			continue
@@ -262,9 +262,9 @@ func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, re
 	}
 	base, want, err := b.measure(ctx, plain, prompt, rep)
 	if err != nil { // without its base the block has no speedup
-		if errors.Is(err, foretoken.ErrContextFull) && b.plan.Problem != nil {
+		if errors.Is(err, foretoken.ErrContextFull) && b.matrix.Problem != nil {
 			b.long[prompt] = true
-			return b.plan.Problem("", prompt.ID, err)
+			return b.matrix.Problem("", prompt.ID, err)
 		}
 		return b.failed(ctx, plain, prompt, err)
 	}
@@ -309,11 +309,11 @@ func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, re
 }
 
 // resume emits a cell that was measured earlier, if it exists.
-func (b *runner) resume(m *planned, prompt *Prompt, rep int) bool {
-	if b.plan.Finished == nil {
+func (b *runner) resume(m *entry, prompt *Prompt, rep int) bool {
+	if b.matrix.Finished == nil {
 		return false
 	}
-	cell, ok := b.plan.Finished(b.plan.key(&m.Method, prompt, rep))
+	cell, ok := b.matrix.Finished(b.matrix.key(&m.Method, prompt, rep))
 	if !ok || cell.Lost > 0 { // cells with a loss are measured again
 		return false
 	}
@@ -325,7 +325,7 @@ func (b *runner) resume(m *planned, prompt *Prompt, rep int) bool {
 }
 
 // failed turns the error of a cell into the error of the run.
-func (b *runner) failed(ctx context.Context, m *planned, prompt *Prompt, err error) error {
+func (b *runner) failed(ctx context.Context, m *entry, prompt *Prompt, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -340,15 +340,15 @@ func harmonic(x, y float64) float64 {
 	return 2 * x * y / (x + y)
 }
 
-func (b *runner) label(c *Cell, m *planned, prompt *Prompt, rep int) {
+func (b *runner) label(c *Cell, m *entry, prompt *Prompt, rep int) {
 	c.Index, c.Method, c.Prompt, c.Category, c.Rep = m.index, m.Name, prompt.ID, prompt.Category, rep
 	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Sampling().Temperature
 }
 
 // measure runs one cell; the caller adds the comparison with plain decoding. Above temperature 0 each repetition
 // has its own seed.
-func (b *runner) measure(ctx context.Context, m *planned, prompt *Prompt, rep int) (Cell, []int32, error) {
-	cell := Cell{Key: b.plan.key(&m.Method, prompt, rep)}
+func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int) (Cell, []int32, error) {
+	cell := Cell{Key: b.matrix.key(&m.Method, prompt, rep)}
 	b.label(&cell, m, prompt, rep)
 	var figures *Figures
 	if !m.plain() {
@@ -394,11 +394,11 @@ func (b *runner) measure(ctx context.Context, m *planned, prompt *Prompt, rep in
 	if err := b.score(ctx, &cell, result); err != nil {
 		return cell, nil, err
 	}
-	if b.plan.Parse != nil {
+	if b.matrix.Parse != nil {
 		text := prompt.Prompt + "\x00" + result.Text
 		v, ok := b.parses[text]
 		if !ok {
-			v.ok, v.judged = b.plan.Parse(prompt.Prompt, result.Text)
+			v.ok, v.judged = b.matrix.Parse(prompt.Prompt, result.Text)
 			b.parses[text] = v
 		}
 		cell.Parses, cell.Judged = v.ok, v.judged
@@ -408,7 +408,7 @@ func (b *runner) measure(ctx context.Context, m *planned, prompt *Prompt, rep in
 
 // score computes the target's loss on an output. Most methods produce the same output, which is scored once.
 func (b *runner) score(ctx context.Context, cell *Cell, r *foretoken.Result) error {
-	if b.plan.NoScore || len(r.TokenIDs) == 0 {
+	if b.matrix.NoScore || len(r.TokenIDs) == 0 {
 		return nil
 	}
 	key := fmt.Sprint(r.PromptIDs, r.TokenIDs)

@@ -105,18 +105,18 @@ func (s *scripted) Losses() int {
 	return n
 }
 
-func scriptedPlan(t *testing.T, methods string) Plan {
+func scriptedMatrix(t *testing.T, methods string) Matrix {
 	t.Helper()
 	ms, err := ParseMethods(methods, foretoken.Request{MaxTokens: 3, Seed: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Plan{Methods: ms, Repeat: 2, Fingerprint: "here",
+	return Matrix{Methods: ms, Repeat: 2, Fingerprint: "here",
 		Prompts: []Prompt{{"a-0", "a", "A"}, {"b-0", "b", "B"}},
 		Parse:   func(_, output string) (bool, bool) { return output == " out", true }}
 }
 
-func runPlan(t *testing.T, s Session, p Plan) []Cell {
+func runMatrix(t *testing.T, s Session, p Matrix) []Cell {
 	t.Helper()
 	var cells []Cell
 	if err := Run(context.Background(), s, p, func(c Cell) { cells = append(cells, c) }); err != nil {
@@ -127,7 +127,7 @@ func runPlan(t *testing.T, s Session, p Plan) []Cell {
 
 func TestBenchMeasuresPlainBesideEveryMethod(t *testing.T) {
 	s := &scripted{}
-	cells := runPlan(t, s, scriptedPlan(t, "chain,mars"))
+	cells := runMatrix(t, s, scriptedMatrix(t, "chain,mars"))
 	if len(cells) != 3*2*2 {
 		t.Fatalf("%d cells, want 3 methods on 2 prompts twice", len(cells))
 	}
@@ -167,7 +167,7 @@ func TestBenchMeasuresPlainBesideEveryMethod(t *testing.T) {
 
 func TestBenchGivesEveryRepetitionASeedAboveZero(t *testing.T) {
 	s := &scripted{}
-	runPlan(t, s, scriptedPlan(t, "chain:temperature=1"))
+	runMatrix(t, s, scriptedMatrix(t, "chain:temperature=1"))
 	if !slices.Contains(s.ran, "chain A 6") || !slices.Contains(s.ran, "none B 6") ||
 		slices.Contains(s.ran, "chain A 7") {
 		t.Errorf("ran %v, want seeds 5 and 6", s.ran)
@@ -176,9 +176,9 @@ func TestBenchGivesEveryRepetitionASeedAboveZero(t *testing.T) {
 
 func TestBenchSharesPlainInBlocks(t *testing.T) {
 	s := &scripted{}
-	p := scriptedPlan(t, "chain,chain:depth=2,chain:depth=3,none:temperature=1,chain:temperature=1")
+	p := scriptedMatrix(t, "chain,chain:depth=2,chain:depth=3,none:temperature=1,chain:temperature=1")
 	p.Block, p.Repeat, p.Prompts = 2, 1, p.Prompts[:1]
-	cells := runPlan(t, s, p)
+	cells := runMatrix(t, s, p)
 	var names []string
 	for _, c := range cells {
 		names = append(names, c.Method)
@@ -199,8 +199,8 @@ func TestBenchSharesPlainInBlocks(t *testing.T) {
 }
 
 func TestBenchGoesOnWhereItWasInterrupted(t *testing.T) {
-	plan := scriptedPlan(t, "ngram,chain,mars")
-	whole := Summarise(runPlan(t, &scripted{}, plan))
+	matrix := scriptedMatrix(t, "ngram,chain,mars")
+	whole := Summarise(runMatrix(t, &scripted{}, matrix))
 
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -210,17 +210,17 @@ func TestBenchGoesOnWhereItWasInterrupted(t *testing.T) {
 			stop()
 		}
 	}}
-	err := Run(ctx, s, plan, func(c Cell) { kept[c.Key] = c })
+	err := Run(ctx, s, matrix, func(c Cell) { kept[c.Key] = c })
 	if !errors.Is(err, context.Canceled) || len(kept) != 8 {
 		t.Fatalf("%v with %d cells, want an interruption after two blocks of four", err, len(kept))
 	}
-	plan.Finished = func(key string) (Cell, bool) {
+	matrix.Finished = func(key string) (Cell, bool) {
 		c, ok := kept[key]
 		return c, ok
 	}
 	again, resumed := &scripted{}, 0
 	var cells []Cell
-	if err := Run(context.Background(), again, plan, func(c Cell) {
+	if err := Run(context.Background(), again, matrix, func(c Cell) {
 		cells = append(cells, c)
 		if c.Resumed {
 			resumed++
@@ -245,12 +245,12 @@ func TestBenchGoesOnWhereItWasInterrupted(t *testing.T) {
 		}
 	}
 	one := &scripted{}
-	if got := Summarise(runPlan(t, one, plan)); !reflect.DeepEqual(got, whole) || len(one.ran) != 5 {
+	if got := Summarise(runMatrix(t, one, matrix)); !reflect.DeepEqual(got, whole) || len(one.ran) != 5 {
 		t.Errorf("with one cell missing %d requests give\n%+v\nwant 5 and\n%+v", len(one.ran), got, whole)
 	}
 	// Cells of other models, settings or prompt texts have other keys.
-	plan.Fingerprint = "elsewhere"
-	other := runPlan(t, &scripted{}, plan)
+	matrix.Fingerprint = "elsewhere"
+	other := runMatrix(t, &scripted{}, matrix)
 	for _, c := range other {
 		if c.Resumed {
 			t.Fatalf("%s of another device was taken over", c.Method)
@@ -259,24 +259,24 @@ func TestBenchGoesOnWhereItWasInterrupted(t *testing.T) {
 }
 
 func TestBenchTellsOfMethodsThatCannotRun(t *testing.T) {
-	plan := scriptedPlan(t, "chain,ngram")
+	matrix := scriptedMatrix(t, "chain,ngram")
 	emit := func(Cell) {}
-	if err := Run(context.Background(), &scripted{refuse: "ngram"}, plan, emit); err == nil ||
+	if err := Run(context.Background(), &scripted{refuse: "ngram"}, matrix, emit); err == nil ||
 		!strings.Contains(err.Error(), "ngram") {
 		t.Errorf("no error names the method: %v", err)
 	}
-	if err := Run(context.Background(), &scripted{fail: "ngram B"}, plan, emit); err == nil ||
+	if err := Run(context.Background(), &scripted{fail: "ngram B"}, matrix, emit); err == nil ||
 		!strings.Contains(err.Error(), "b-0") {
 		t.Errorf("no error names the prompt: %v", err)
 	}
 	var told []string
-	plan.Problem = func(method, prompt string, err error) error {
+	matrix.Problem = func(method, prompt string, err error) error {
 		told = append(told, method+" "+prompt+" "+err.Error())
 		return nil
 	}
-	plan.Methods = append(plan.Methods,
-		Method{Name: "absent", Missing: "needs a file", Request: plan.Methods[0].Request})
-	cells := runPlan(t, &scripted{fail: "ngram B"}, plan)
+	matrix.Methods = append(matrix.Methods,
+		Method{Name: "absent", Missing: "needs a file", Request: matrix.Methods[0].Request})
+	cells := runMatrix(t, &scripted{fail: "ngram B"}, matrix)
 	if len(told) != 2 || !strings.HasPrefix(told[0], "absent  needs a file") ||
 		!strings.HasPrefix(told[1], "ngram b-0") {
 		t.Errorf("told %q", told)
@@ -292,18 +292,18 @@ func TestBenchTellsOfMethodsThatCannotRun(t *testing.T) {
 }
 
 func TestBenchSkipsPromptsThatDoNotFit(t *testing.T) {
-	plan := scriptedPlan(t, "none,chain,ngram")
-	plan.Block = 1 // plain decoding twice for each prompt
-	if err := Run(context.Background(), &scripted{long: "A"}, plan, func(Cell) {}); !errors.Is(err,
+	matrix := scriptedMatrix(t, "none,chain,ngram")
+	matrix.Block = 1 // plain decoding twice for each prompt
+	if err := Run(context.Background(), &scripted{long: "A"}, matrix, func(Cell) {}); !errors.Is(err,
 		foretoken.ErrContextFull) {
 		t.Errorf("without Problem: %v", err)
 	}
 	var missing []Missing
-	plan.Problem = func(method, prompt string, err error) error {
+	matrix.Problem = func(method, prompt string, err error) error {
 		missing = append(missing, Missing{method, prompt, err.Error()})
 		return nil
 	}
-	cells := runPlan(t, &scripted{long: "A"}, plan)
+	cells := runMatrix(t, &scripted{long: "A"}, matrix)
 	if want := []Missing{{"", "a-0", foretoken.ErrContextFull.Error()}}; !slices.Equal(missing, want) {
 		t.Errorf("told %q, want %q", missing, want)
 	}
@@ -315,17 +315,17 @@ func TestBenchSkipsPromptsThatDoNotFit(t *testing.T) {
 	if len(cells) != 3*2 || Skipped(missing) != 1 {
 		t.Errorf("%d cells, want all of the other prompt; %d skipped", len(cells), Skipped(missing))
 	}
-	plan.Prompts = plan.Prompts[:1]
-	if err := Run(context.Background(), &scripted{long: "A"}, plan, func(Cell) {}); err == nil ||
+	matrix.Prompts = matrix.Prompts[:1]
+	if err := Run(context.Background(), &scripted{long: "A"}, matrix, func(Cell) {}); err == nil ||
 		!strings.Contains(err.Error(), "context") {
 		t.Errorf("with no prompt that fits: %v", err)
 	}
 }
 
 func TestBenchWithoutScores(t *testing.T) {
-	plan := scriptedPlan(t, "chain")
-	plan.NoScore = true
-	for _, c := range runPlan(t, &scripted{}, plan) {
+	matrix := scriptedMatrix(t, "chain")
+	matrix.NoScore = true
+	for _, c := range runMatrix(t, &scripted{}, matrix) {
 		if c.LossTokens != 0 || c.Key == "" {
 			t.Errorf("%+v", c)
 		}

@@ -17,17 +17,17 @@ import (
 	"foretoken/webgpu/simd"
 )
 
-// faulty opens a small pair on cpu devices that fail as planned.
+// faulty opens a small pair on cpu devices that fail as a script says.
 type faulty struct {
 	target, draft files.Source
-	plan          *faults.Plan
+	script        *faults.Script
 	seen          []foretoken.Loss
 }
 
 func newFaulty(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *faulty {
 	t.Helper()
 	return &faulty{target: testModel(t, "tiny-q8_0"), draft: testModel(t, "tiny-q4_0"),
-		plan: &faults.Plan{At: at, Timeout: time.Millisecond}}
+		script: &faults.Script{At: at, Timeout: time.Millisecond}}
 }
 
 // testModel is a model of random weights.
@@ -45,7 +45,7 @@ func (k *faulty) device(context.Context) (webgpu.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return faults.New(dev, k.plan), nil
+	return faults.New(dev, k.script), nil
 }
 
 func (k *faulty) open() (*foretoken.Session, error) {
@@ -65,7 +65,7 @@ func (k *faulty) open() (*foretoken.Session, error) {
 func (k *faulty) close(t *testing.T, s *foretoken.Session) {
 	t.Helper()
 	s.Close()
-	if n := k.plan.Live(); n != 0 {
+	if n := k.script.Live(); n != 0 {
 		t.Fatalf("%d buffers and programs are left", n)
 	}
 }

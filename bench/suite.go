@@ -198,7 +198,7 @@ func (b *groupBuilder) bins(m *Method, file, how string) {
 	b.artefact(m, file, how, func(data []byte) error {
 		h, err := adapt.ParseHetero(file, data)
 		if c := m.Request.Config(); err == nil && b.o.Pair != (spec.Fingerprint{}) {
-			err = h.Matches(b.o.Pair.Shaped(c.TopK, c.Depth, c.Nodes))
+			err = h.Matches(b.o.Pair.WithTree(c.TopK, c.Depth, c.Nodes))
 		}
 		if err == nil {
 			m.Request.Fitted.Hetero = h

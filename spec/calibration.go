@@ -46,14 +46,14 @@ func (m ModelID) String() string {
 type Fingerprint struct {
 	Target ModelID `json:"target"`
 	Draft  ModelID `json:"draft"`
-	// The draft tree's k, d and N, as the settings of an EAGLE-2 tree have them; see Shaped.
+	// The draft tree's k, d and N, as the settings of an EAGLE-2 tree have them; see WithTree.
 	TopK  int `json:"top_k"`
 	Depth int `json:"depth"`
 	Nodes int `json:"nodes"`
 }
 
-// Shaped is the fingerprint with a draft tree in it.
-func (f Fingerprint) Shaped(topK, depth, nodes int) Fingerprint {
+// WithTree returns the fingerprint with the settings of a draft tree.
+func (f Fingerprint) WithTree(topK, depth, nodes int) Fingerprint {
 	f.TopK, f.Depth, f.Nodes = topK, depth, nodes
 	return f
 }
@@ -69,8 +69,8 @@ func (f Fingerprint) MatchesModels(have Fingerprint) error {
 	return nil
 }
 
-// MatchesShape refuses another tree than f's.
-func (f Fingerprint) MatchesShape(k, d, n int) error {
+// MatchesTree refuses another tree than f's.
+func (f Fingerprint) MatchesTree(k, d, n int) error {
 	if f.TopK != k || f.Depth != d || f.Nodes != n {
 		return fmt.Errorf(
 			"trees of top-k %d, depth %d and %d nodes, but the tree here has top-k %d, depth %d and %d nodes", f.TopK,

@@ -59,7 +59,7 @@ type SessionOptions struct {
 	Prompt   []int32
 	Sampling Sampling
 	Pass     PassKind // the pass that verifies the drafts
-	// Target may verify a draft in the run that drafts it; nil: it cannot, or a guide has to see the tree before.
+	// Target may verify a draft in the run that drafts it; nil: it cannot, or a constraint has to see the tree before.
 	Target Target
 }
 

@@ -42,8 +42,8 @@ type Event struct {
 	Round   int      // from 1; a closing event without a round repeats the last number
 	Tokens  []int32  // committed by this round, in order; empty only in a closing event
 	Origins []Origin // of each token
-	// LogProbs holds, for each token, ln of its probability in the target's softmax at temperature 1, of the logits
-	// as a guide changed them. Nil unless Options.LogProbs asked for them.
+	// LogProbs holds, for each token, ln of its probability in the target's softmax at temperature 1, of the logits as
+	// a constraint changed them. Nil unless Options.LogProbs asked for them.
 	LogProbs []float32
 	// Tree is the tree that the target verified; for plain decoding a root alone. It is nil in a closing event, as
 	// are Path and Levels.

@@ -27,8 +27,8 @@ type Options struct {
 	// many to keep, at least one, and whether to stop there. Stop strings
 	// are found by it: the token that completes one is the last kept.
 	Cut func(tokens []int32) (n int, stop bool)
-	// Guide, unless nil, restricts the target's choice of tokens.
-	Guide Guide
+	// Constraint, unless nil, restricts the target's choice of tokens.
+	Constraint Constraint
 	// LogProbs adds the log-probability of each token to the events.
 	LogProbs bool
 	// Recover, unless nil, is called after an error of the prefill or of a round that committed nothing. If it

@@ -1,4 +1,4 @@
-// Package spec decides what Foretoken decodes: token trees, the round loop, verification, sampling, guides,
+// Package spec decides what Foretoken decodes: token trees, the round loop, verification, sampling, constraints,
 // recovery and statistics. It also defines the interfaces of models, drafters, verifiers and policies; the packages
 // below it hold drafters and adaptive policies. It is pure Go over ints, floats and slices and never sees a tensor:
 // models stand behind the interfaces of this file, so that scripted models test every policy without a GPU.

@@ -15,11 +15,11 @@ type DraftRequest struct {
 	Sampling Sampling
 
 	// Drawn has the K children of a beam sampled without replacement from softmax(logits/temperature), in the order of
-	// sampling (Gumbel top-k with the draft's own noise). It needs Depth 0 or a Shape. The distributions stay on the
+	// sampling (Gumbel top-k with the draft's own noise). It needs Depth 0 or a Layout. The distributions stay on the
 	// device for the target's pass, numbered in the order in which rows were consumed: 0 for the root's, then one for
 	// each beam of each level. LogQ is ln q of the distribution; candidates of probability zero have -Inf.
-	Drawn bool
-	Shape *Shape // of trees of a fixed shape; nil: the levels say which candidates are beams and nodes
+	Drawn  bool
+	Layout *Layout // of trees of a fixed shape; nil: the levels say which candidates are beams and nodes
 	// Classifier chooses the beams of each level in place of their V, if not nil: of the candidates to which it gives
 	// more than Beta, in (0, 1), the K likeliest, in their own order, as long as the tree has at most Nodes of them.
 	// The first call runs Ahead passes after the root's, 0 to Depth; the tree does not depend on it. The tree is
@@ -33,9 +33,9 @@ type DraftRequest struct {
 // Root returns the tree's root.
 func (r *DraftRequest) Root() int32 { return r.Pending[len(r.Pending)-1] }
 
-// Shape describes trees of a fixed shape by places for their nodes. A draft may have no token for a place: it stays
+// Layout describes trees of a fixed shape by places for their nodes. A draft may have no token for a place: it stays
 // empty with all below it.
-type Shape struct {
+type Layout struct {
 	// Beams holds, for each level but the last, the candidates that become its beams, at most K.
 	Beams [][]int32
 	// Chosen holds the candidate for each place but the root, parents first, numbered as Builder.Candidate does if

@@ -22,7 +22,7 @@ type Builder struct {
 	rows   []int32
 }
 
-// FirstCandidate returns the number that Shape.Chosen gives to the first candidate of a level, 0 being the root's: the
+// FirstCandidate returns the number that Layout.Chosen gives to the first candidate of a level, 0 being the root's: the
 // root proposes k candidates, and k beams propose k each at every other level.
 func FirstCandidate(level, k int) int {
 	if level == 0 {
@@ -31,16 +31,16 @@ func FirstCandidate(level, k int) int {
 	return k + (level-1)*k*k
 }
 
-// BuildFor makes a tree of the levels that a request asked for. With a Shape, its places choose the nodes; without one,
-// Build does.
+// BuildFor makes a tree of the levels that a request asked for. With a Layout, its places choose the nodes; without
+// one, Build does.
 func (b *Builder) BuildFor(r *DraftRequest, levels []Level) (*Tree, error) {
-	if r.Shape == nil {
+	if r.Layout == nil {
 		return b.Build(r.Root(), levels, r.Nodes)
 	}
 	if len(levels) != r.Depth+1 {
 		return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), r.Depth+1)
 	}
-	for d, beams := range r.Shape.Beams {
+	for d, beams := range r.Layout.Beams {
 		if !slices.Equal(levels[d].Beams, beams) {
 			return nil, fmt.Errorf("spec: level %d of the draft has beams %v, want %v", d, levels[d].Beams, beams)
 		}
@@ -49,7 +49,7 @@ func (b *Builder) BuildFor(r *DraftRequest, levels []Level) (*Tree, error) {
 		return nil, err
 	}
 	level, first := 0, int32(0) // first numbers the level's first candidate among those that there are
-	for _, c := range r.Shape.Chosen {
+	for _, c := range r.Layout.Chosen {
 		for int(c) >= FirstCandidate(level+1, r.K) {
 			first += int32(len(levels[level].Candidates))
 			level++

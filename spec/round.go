@@ -109,7 +109,7 @@ func (r *request) fill(ctx context.Context, body []int32, held int) error {
 // begin starts a draft session after the committed tokens.
 func (r *request) begin(ctx context.Context) error {
 	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
-	if r.opts.Guide == nil && r.limits.Joint {
+	if r.opts.Constraint == nil && r.limits.Joint {
 		o.Target = r.target
 	}
 	var err error
@@ -250,8 +250,8 @@ func (r *request) commit() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.opts.Guide != nil {
-		if err := r.opts.Guide.Take(r.tokens); err != nil {
+	if r.opts.Constraint != nil {
+		if err := r.opts.Constraint.Take(r.tokens); err != nil {
 			return err
 		}
 	}

@@ -130,8 +130,8 @@ func (s *Stats) count(e *Event) {
 // AcceptedLength is τ with the bonus token: committed tokens per target pass. Plain decoding has 1.
 func (s *Stats) AcceptedLength() float64 { return ratio(s.OutputTokens, s.Calls) }
 
-// DraftAcceptance is accepted over drafted tokens. In a tree most nodes cannot
-// be accepted, so it compares only drafts of one shape.
+// DraftAcceptance is accepted over drafted tokens. In a tree most nodes cannot be accepted, so it compares only drafts
+// of like trees.
 func (s *Stats) DraftAcceptance() float64 { return ratio(s.Accepted, s.Drafted) }
 
 // DepthAcceptance is, per depth from 1, the rounds that accepted a node of that depth

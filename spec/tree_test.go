@@ -109,10 +109,10 @@ func TestRerankOfATreeWorkedByHand(t *testing.T) {
 	}
 }
 
-// TestBuildForAShape fills the places of a shape of two children and their two first: with all candidates, with one of
-// probability zero, a repeated token and a beam without candidates. What the draft has no token for stays empty.
-func TestBuildForAShape(t *testing.T) {
-	shape := &Shape{Beams: [][]int32{{0, 1}}, Chosen: []int32{0, 1, 2, 3, 4, 5}}
+// TestBuildForALayout fills the places of a layout of two children and their two first: with all candidates, with one
+// of probability zero, a repeated token and a beam without candidates. What the draft has no token for stays empty.
+func TestBuildForALayout(t *testing.T) {
+	layout := &Layout{Beams: [][]int32{{0, 1}}, Chosen: []int32{0, 1, 2, 3, 4, 5}}
 	never := float32(math.Inf(-1))
 	first := []Candidate{{7, -1, 0}, {8, -2, 0}}
 	all := []Candidate{{1, -1, 0}, {2, -2, 0}, {3, -1, 1}, {4, -2, 1}}
@@ -128,7 +128,7 @@ func TestBuildForAShape(t *testing.T) {
 			[]int32{9, 7, 8, 1, 3, 4}, []int32{-1, 0, 0, 1, 2, 2}},
 		"empty beam": {first, all[:2], []int32{9, 7, 8, 1, 2}, []int32{-1, 0, 0, 1, 1}},
 	} {
-		tree, err := new(Builder).BuildFor(&DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Shape: shape},
+		tree, err := new(Builder).BuildFor(&DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Layout: layout},
 			[]Level{{Candidates: c.first, Beams: []int32{0, 1}}, {Candidates: c.second}})
 		if err != nil || !slices.Equal(tree.Tokens, c.tokens) || !slices.Equal(tree.Parents, c.parents) {
 			t.Errorf("%s: %+v, %v, want tokens %v under %v", name, tree, err, c.tokens, c.parents)
@@ -138,7 +138,7 @@ func TestBuildForAShape(t *testing.T) {
 		"one level":   {{Candidates: first}},
 		"other beams": {{Candidates: first, Beams: []int32{1, 0}}, {Candidates: all}},
 	} {
-		r := &DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Shape: shape}
+		r := &DraftRequest{Pending: []int32{9}, Depth: 1, K: 2, Layout: layout}
 		if tree, err := new(Builder).BuildFor(r, levels); err == nil {
 			t.Errorf("%s: made %+v", name, tree)
 		}

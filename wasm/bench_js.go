@@ -42,10 +42,10 @@ func (w observedSession) Generate(ctx context.Context, prompt string, r foretoke
 	return w.Session.Generate(ctx, prompt, r, emit)
 }
 
-// bench measures methods: (plan JSON, onUpdate) → report JSON. When stopped, the report
-// holds what was measured until then.
+// bench measures methods: (matrix JSON, onUpdate) → report JSON. When stopped, the report holds what was measured until
+// then.
 func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
-	p, err := readPlan(body)
+	p, err := readMatrix(body)
 	if err != nil {
 		return nil, withCode("bad_option", err)
 	}

@@ -70,8 +70,8 @@ func readBiases(answer []byte) ([][]spec.Bias, error) {
 	return all, nil
 }
 
-// plan is a benchmark as a page asks for it.
-type plan struct {
+// matrix is a benchmark as a page asks for it.
+type matrix struct {
 	Methods string            `json:"methods"` // see bench.ParseMethods
 	Prompts []bench.Prompt    `json:"prompts"` // without a category it is taken from the id
 	Repeat  int               `json:"repeat"`  // 0: 3
@@ -79,26 +79,26 @@ type plan struct {
 	NoScore bool              `json:"no_score"`
 }
 
-// readPlan reads and checks a plan.
-func readPlan(body []byte) (bench.Plan, error) {
+// readMatrix reads and checks a matrix.
+func readMatrix(body []byte) (bench.Matrix, error) {
 	d := foretoken.DefaultRequest()
-	p := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
+	p := matrix{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
 	if err := strictjson.Decode(body, &p); err != nil {
-		return bench.Plan{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
+		return bench.Matrix{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
 	}
 	methods, err := bench.ParseMethods(p.Methods, p.Request)
 	if err != nil {
-		return bench.Plan{}, inField("benchmark", "methods", err)
+		return bench.Matrix{}, inField("benchmark", "methods", err)
 	}
 	seen := map[string]bool{}
 	for i := range p.Prompts {
 		at := &p.Prompts[i]
 		if at.ID == "" || at.Prompt == "" {
-			return bench.Plan{}, inField("benchmark", "prompts",
+			return bench.Matrix{}, inField("benchmark", "prompts",
 				fmt.Errorf("number %d needs an id and a prompt, neither of them empty", i+1))
 		}
 		if seen[at.ID] {
-			return bench.Plan{}, inField("benchmark", "prompts",
+			return bench.Matrix{}, inField("benchmark", "prompts",
 				fmt.Errorf("two have the id %s", quote.Text(at.ID)))
 		}
 		seen[at.ID] = true
@@ -107,5 +107,5 @@ func readPlan(body []byte) (bench.Plan, error) {
 		}
 	}
 	// Blocks of four show results sooner than the default's eight, for more plain decoding.
-	return bench.Plan{Methods: methods, Prompts: p.Prompts, Repeat: p.Repeat, NoScore: p.NoScore, Block: 4}, nil
+	return bench.Matrix{Methods: methods, Prompts: p.Prompts, Repeat: p.Repeat, NoScore: p.NoScore, Block: 4}, nil
 }

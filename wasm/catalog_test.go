@@ -66,8 +66,8 @@ func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
-	p, err := readPlan([]byte(`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": ` +
+func TestMatrix(t *testing.T) {
+	p, err := readMatrix([]byte(`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": ` +
 		`"x"}], "repeat": 2, "request": {"max_tokens": 8}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 	if len(p.Methods) != 2 || !p.Methods[1].Lossy() || p.Methods[1].Request.Theta != 0.84 ||
 		p.Methods[1].Request.MaxTokens != 8 ||
 		p.Methods[1].Request.Seed == 0 || p.Prompts[0].Category != "go" || p.Repeat != 2 {
-		t.Errorf("the plan is %+v", p)
+		t.Errorf("the matrix is %+v", p)
 	}
 	for body, want := range map[string]string{
 		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: "two have the id",
@@ -84,7 +84,7 @@ func TestPlan(t *testing.T) {
 		`{"methods": "nine", "prompts": []}`: "methods is wrong: unknown method",
 		`{"method": "none"}`:                 "method is unknown; did you mean methods?",
 	} {
-		if _, err := readPlan([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readMatrix([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
 	}

@@ -47,10 +47,10 @@ func FuzzMessages(f *testing.F) {
 					fuzztest.Refusal(t, err, "")
 				}
 			}
-			if p, err := readPlan(body); err != nil {
+			if p, err := readMatrix(body); err != nil {
 				fuzztest.Refusal(t, err, "foretoken: ")
 			} else {
-				planIsRead(t, body, &p)
+				matrixIsRead(t, body, &p)
 			}
 		})
 	})
@@ -191,7 +191,7 @@ func requestIsRead(t *testing.T, body []byte, r *request) {
 	}
 }
 
-func planIsRead(t *testing.T, body []byte, p *bench.Plan) {
+func matrixIsRead(t *testing.T, body []byte, p *bench.Matrix) {
 	o := object(t, body)
 	if o == nil {
 		return
@@ -212,7 +212,7 @@ func planIsRead(t *testing.T, body []byte, p *bench.Plan) {
 	}
 	// The page's messages omit what equals this request, except settings that their methods set.
 	d := foretoken.DefaultRequest()
-	typed := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
+	typed := matrix{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
 	if err := json.Unmarshal(body, &typed); err != nil {
 		t.Fatalf("%q is accepted: %v", body, err)
 	}
@@ -233,7 +233,7 @@ func planIsRead(t *testing.T, body []byte, p *bench.Plan) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := readPlan(written)
+	again, err := readMatrix(written)
 	if err != nil || !reflect.DeepEqual(plainJSON(t, &again.Prompts), plainJSON(t, &p.Prompts)) ||
 		!reflect.DeepEqual(plainJSON(t, again.Methods), plainJSON(t, p.Methods)) {
 		t.Fatalf("%s is read as %+v and was %+v: %v", written, again, p, err)

@@ -202,7 +202,7 @@ type benchRun struct {
 	*benchOptions
 	c       *console
 	groups  []bench.Group
-	plan    bench.Plan
+	matrix  bench.Matrix
 	cells   []bench.Cell
 	missing []bench.Missing
 	done    int
@@ -222,7 +222,7 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		seen[p.ID] = true
 	}
 	r := &benchRun{benchOptions: o, c: c}
-	r.plan = bench.Plan{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
+	r.matrix = bench.Matrix{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
 		Parse: bench.NewGoParser().Parse}
 	var store *fit.Journal
 	if o.resume != "" {
@@ -230,7 +230,7 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 			return err
 		}
 		defer store.Close()
-		r.plan.Finished = finishedCells(store)
+		r.matrix.Finished = finishedCells(store)
 	}
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
@@ -268,12 +268,12 @@ func (r *benchRun) settings() string {
 	if r.common.MaxTokens == 0 {
 		length = "to the end of the context"
 	}
-	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.plan.Prompts)-bench.Skipped(r.missing), length, r.common.Seed)
+	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.matrix.Prompts)-bench.Skipped(r.missing), length, r.common.Seed)
 }
 
 func (r *benchRun) choose(s *session) error {
 	var categories []string
-	for _, p := range r.plan.Prompts {
+	for _, p := range r.matrix.Prompts {
 		if !slices.Contains(categories, p.Category) {
 			categories = append(categories, p.Category)
 		}
@@ -300,9 +300,9 @@ func (r *benchRun) choose(s *session) error {
 		every = append([]bench.Group{{Name: "methods", Methods: r.perMethod}}, r.groups...)
 	}
 	var err error
-	r.plan.Methods, err = bench.MethodsOf(every)
-	r.plan.Fingerprint = bench.Fingerprint(s.Session)
-	r.plan.Problem = func(method, prompt string, err error) error {
+	r.matrix.Methods, err = bench.MethodsOf(every)
+	r.matrix.Fingerprint = bench.Fingerprint(s.Session)
+	r.matrix.Problem = func(method, prompt string, err error) error {
 		m := bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())}
 		if method != "" && (r.own(method) || len(r.groups) == 0) {
 			return fmt.Errorf("method %s: %s", method, why(m))
@@ -321,18 +321,18 @@ func finishedCells(j *fit.Journal) func(key string) (bench.Cell, bool) {
 	}
 }
 
-// measure runs the plan with a progress bar and keeps the cells.
+// measure runs the matrix with a progress bar and keeps the cells.
 func (r *benchRun) measure(ctx context.Context, s *session, store *fit.Journal) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var bar bar
 	defer bar.clear()
 	show := bar.counting(r.c, "cells", progressbar.OptionSetPredictTime(true))
-	r.plan.Progress = func(done, total int) {
+	r.matrix.Progress = func(done, total int) {
 		r.done, r.total = done, total
 		show(done, total)
 	}
-	err := bench.Run(ctx, s, r.plan, func(cell bench.Cell) {
+	err := bench.Run(ctx, s, r.matrix, func(cell bench.Cell) {
 		r.cells = append(r.cells, cell)
 		if store == nil || cell.Resumed {
 			return

@@ -22,19 +22,19 @@ import (
 	"foretoken/spec/method"
 )
 
-// shape is the shape of a draft tree: top-k, depth and nodes.
-type shape struct{ k, d, n int }
+// treeSize holds the settings of a draft tree: top-k, depth and nodes.
+type treeSize struct{ k, d, n int }
 
-func (s shape) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.d, s.n) }
+func (s treeSize) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.d, s.n) }
 
 type heteroOptions struct {
 	gatherOptions
-	tree shape
+	tree treeSize
 	also []string
 	leaf int
 	add  bool
 
-	shapes []shape
+	sizes []treeSize
 }
 
 func calibrateHeteroCommand(c *console) *cobra.Command {
@@ -72,7 +72,7 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
-	o.shapes = []shape{o.tree}
+	o.sizes = []treeSize{o.tree}
 	for _, a := range o.also {
 		var numbers []int
 		for field := range strings.SplitSeq(a, ",") {
@@ -83,18 +83,18 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 		if len(numbers) != 3 || strings.Count(a, ",") != 2 {
 			return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
 		}
-		o.shapes = append(o.shapes, shape{numbers[0], numbers[1], numbers[2]})
+		o.sizes = append(o.sizes, treeSize{numbers[0], numbers[1], numbers[2]})
 	}
 	if err := want("leaf", o.leaf, o.leaf >= 0, "0 or more"); err != nil {
 		return err
 	}
-	for i, s := range o.shapes {
+	for i, s := range o.sizes {
 		c := method.DefaultConfig(method.DrafterEAGLE2)
 		c.TopK, c.Depth, c.Nodes = s.k, s.d, s.n
 		if err := c.Validate(); err != nil {
 			return asUsage(err)
 		}
-		if slices.Contains(o.shapes[:i], s) { // bound: shapes in a flag
+		if slices.Contains(o.sizes[:i], s) { // bound: trees in a flag
 			return usagef("the tree %s is given twice", s)
 		}
 	}
@@ -115,27 +115,27 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	}
 	var ends []func() error
 	var short []error
-	for _, sh := range o.shapes {
-		all, end, err := gather(ctx, c, &o.gatherOptions, s, sh.String(),
-			map[string]any{"k": sh.k, "depth": sh.d, "n": sh.n}, texts,
+	for _, size := range o.sizes {
+		all, end, err := gather(ctx, c, &o.gatherOptions, s, size.String(),
+			map[string]any{"k": size.k, "depth": size.d, "n": size.n}, texts,
 			func(t *fit.Text) ([]adapt.HeteroPoint, error) {
-				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, sh.k, sh.n, sh.d, o.collect())
+				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, size.k, size.n, size.d, o.collect())
 			})
 		if err != nil {
 			return err
 		}
 		points := slices.Concat(all...)
-		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", sh, o.ranking(), len(texts), len(points))
+		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", size, o.ranking(), len(texts), len(points))
 		bins, err := adapt.FitHetero(points, o.leaf)
 		if err != nil { // the other trees may have enough
 			fmt.Fprintf(o.report(c), "%s\n\n", oneLine(err.Error()))
-			short = append(short, fmt.Errorf("tree %s: %w", sh, err))
+			short = append(short, fmt.Errorf("tree %s: %w", size, err))
 			continue
 		}
 		ends = append(ends, end)
 		reportBins(o.report(c), bins, points)
 		fmt.Fprintln(o.report(c))
-		kept = o.mergeFit(kept, o.fingerprint(s), sh, bins, texts, len(points))
+		kept = o.mergeFit(kept, o.fingerprint(s), size, bins, texts, len(points))
 	}
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
@@ -179,14 +179,14 @@ func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibrat
 	return old.Hetero, nil
 }
 
-func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Fingerprint, sh shape, bins *adapt.HeteroFit,
-	texts []fit.Text, samples int) []*adapt.HeteroCalibration {
-	pair.TopK, pair.Depth, pair.Nodes = sh.k, sh.d, sh.n
+func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Fingerprint, size treeSize,
+	bins *adapt.HeteroFit, texts []fit.Text, samples int) []*adapt.HeteroCalibration {
+	pair.TopK, pair.Depth, pair.Nodes = size.k, size.d, size.n
 	made := o.made(texts)
 	made.Samples = samples
-	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool { // bound: shapes in a flag
+	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool { // bound: trees in a flag
 		f := h.Fingerprint
-		return f.Draft == pair.Draft && f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
+		return f.Draft == pair.Draft && f.TopK == size.k && f.Depth == size.d && f.Nodes == size.n
 	})
 	if at < 0 {
 		all = append(all,

@@ -153,8 +153,8 @@ func (p *Passes) measured(costs *goodput.Costs) bool {
 	return costs.Measured(p.rows(), models...)
 }
 
-// fit reports whether the contexts hold the passes.
-func (p *Passes) fit() bool {
+// possible reports whether the contexts hold the passes.
+func (p *Passes) possible() bool {
 	at, positions := length, p.Target.Limits().Context
 	if p.After {
 		at = p.Target.Len()
@@ -170,7 +170,7 @@ func (p *Passes) fit() bool {
 // time times passes of the target and its drafts over filler text, or checks stored costs, which it leaves unchanged if
 // they still hold.
 func (m *Model) time(ctx context.Context, p Passes) error {
-	if !p.fit() {
+	if !p.possible() {
 		return nil // too short for trees to matter; rounds update the costs all the same
 	}
 	rows := p.rows()

@@ -9,7 +9,7 @@ import (
 	"foretoken/spec"
 )
 
-// KindSet is a file that holds several calibrations: the entropy bins of several tree shapes, say.
+// KindSet is a file that holds several calibrations: the entropy bins of several trees, say.
 const KindSet = "set"
 
 // setFile is a file of kind KindSet.

@@ -31,8 +31,8 @@ type Options struct {
 
 	Acceptance *runner.Head  // the draft's acceptance head; nil: none
 	Default    method.Config // of a default request: its programs are recorded when the models are loaded
-	// First, if not 0, loads models lean: with the programs of the default config for trees of so many nodes. Steps and
-	// DryRun prepare the rest.
+	// First, if not 0, loads models for a fast start: with the programs of the default config for trees of so many
+	// nodes. Steps and DryRun prepare the rest.
 	First int
 
 	Progress func(Progress)
@@ -162,7 +162,7 @@ func (p *Pair) loadModels(ctx context.Context, tuning map[string]map[string]stri
 	f := p.Files
 	loading := func(stage string) graph.Options {
 		l := f.loading(stage)
-		l.Tuning, l.Lean = tuning[stage], p.options.First > 0
+		l.Tuning, l.FastStart = tuning[stage], p.options.First > 0
 		l.Progress = func(done, total int64) { p.progress(Progress{Stage: stage, Done: done, Total: total}) }
 		l.Preparing = func(step string) { p.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
 		return l

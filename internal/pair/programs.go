@@ -76,7 +76,7 @@ func (p *Pair) Record(c method.Config, temperature float64, adjust spec.Adjustme
 		}
 		programs := c.Programs(temperature, d.Limits())
 		programs.Model, programs.Adjust = d, adjust
-		programs.Joint = programs.Joint && !p.Target.Graph.Options.Lean // a lean load waits for few kernels
+		programs.Joint = programs.Joint && !p.Target.Graph.Options.FastStart // a fast start waits for few kernels
 		if err := p.Target.Prepare(programs); err != nil {
 			return err
 		}
@@ -93,8 +93,8 @@ func (p *Pair) recordDefault(nodes int) error {
 	return p.Record(c, 0, spec.AdjustmentKinds{})
 }
 
-// Steps prepares what a lean load left out and a default request needs. Each step is short once its kernels are
-// compiled. There are none where the models were not loaded lean.
+// Steps prepares what a fast start left out and a default request needs. Each step is short once its kernels are
+// compiled. There are none without a fast start.
 func (p *Pair) Steps() []func() error {
 	if p.options.First == 0 {
 		return nil
@@ -111,7 +111,7 @@ func (p *Pair) Steps() []func() error {
 }
 
 // DryRun returns Steps, after one that loads the models, on a device that only lists the kernels, and the function that
-// returns the list. It returns no steps where the models were not loaded lean or the device has nothing to compile.
+// returns the list. It returns no steps without a fast start, or where the device has nothing to compile.
 func (p *Pair) DryRun() ([]func() error, func() []*webgpu.KernelSource) {
 	if !p.compiles() {
 		return nil, nil
@@ -122,7 +122,7 @@ func (p *Pair) DryRun() ([]func() error, func() []*webgpu.KernelSource) {
 	return append([]func() error{load}, dry.Steps()...), sources
 }
 
-// compiles reports whether the models are loaded lean onto a device that has kernels to compile.
+// compiles reports whether the models are loaded for a fast start onto a device that has kernels to compile.
 func (p *Pair) compiles() bool { return p.options.First > 0 && !p.Device.Info().Host() }
 
 // compileAhead starts compiling the kernels of the first request before weights are loaded.

@@ -1,9 +1,9 @@
 // Package warmup compiles kernels and records programs while a session serves no request.
 //
-// A lean session is open once it can decode plainly and draft small trees. What larger trees need, which takes a
-// software adapter seconds, is prepared afterwards: a dry run lists the kernels by recording the programs on a device
-// that only lists them, the kernels compile in the background, a few at a time and none while a request runs, and then
-// the programs are recorded. A device that has nothing to compile only records.
+// A session with a fast start is open once it can decode plainly and draft small trees. What larger trees need, which
+// takes a software adapter seconds, is prepared afterwards: a dry run lists the kernels by recording the programs on a
+// device that only lists them, the kernels compile in the background, a few at a time and none while a request runs,
+// and then the programs are recorded. A device that has nothing to compile only records.
 package warmup
 
 import (
@@ -25,17 +25,17 @@ const (
 	idleKernels = 2
 )
 
-// Plan lists the remaining steps of warmup. Each step is short once its kernels are compiled. The zero value has none.
-type Plan struct {
+// Work lists the steps of warmup. Each step is short once its kernels are compiled. The zero value has none.
+type Work struct {
 	Device  webgpu.Device                 // that compiles
 	List    []func() error                // steps of the dry run; none: nothing to compile
 	Sources func() []*webgpu.KernelSource // the kernels that the dry run listed
 	Record  []func() error                // steps that record the programs
 }
 
-// Warmup is the progress of a plan. Whoever calls its methods holds the session's turn.
+// Warmup is the progress of its work. Whoever calls its methods holds the session's turn.
 type Warmup struct {
-	plan      Plan
+	work      Work
 	phase     phase
 	steps     []func() error         // the remaining steps of the phase, in order
 	sources   []*webgpu.KernelSource // the kernels that remain to be compiled
@@ -51,12 +51,12 @@ const (
 	recording              // the programs are recorded
 )
 
-// New returns a warmup at the start of a plan.
-func New(p Plan) *Warmup {
+// New returns a warmup at the start of its work.
+func New(p Work) *Warmup {
 	if len(p.List) == 0 {
 		return &Warmup{phase: recording, steps: p.Record}
 	}
-	return &Warmup{plan: p, steps: p.List}
+	return &Warmup{work: p, steps: p.List}
 }
 
 // Done reports whether everything is prepared.
@@ -71,11 +71,11 @@ func (w *Warmup) step(atOnce int) error {
 			return nil
 		}
 		if n := min(atOnce, len(w.sources)); n > 0 {
-			w.compiling, w.sources = webgpu.Compile(w.plan.Device, w.sources[:n]), w.sources[n:]
+			w.compiling, w.sources = webgpu.Compile(w.work.Device, w.sources[:n]), w.sources[n:]
 			return nil
 		}
-		w.phase, w.steps = recording, w.plan.Record
-		w.plan = Plan{} // with the dry run's models
+		w.phase, w.steps = recording, w.work.Record
+		w.work = Work{} // with the dry run's models
 	}
 	if len(w.steps) > 0 {
 		switch err := w.steps[0](); {
@@ -88,7 +88,7 @@ func (w *Warmup) step(atOnce int) error {
 		}
 	}
 	if w.phase == listing && len(w.steps) == 0 {
-		w.phase, w.sources, w.compiling = compiling, w.plan.Sources(), webgpu.Compile(w.plan.Device, nil)
+		w.phase, w.sources, w.compiling = compiling, w.work.Sources(), webgpu.Compile(w.work.Device, nil)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// script is a plan whose kernels take a second each, and the record of what it did.
+// script is work whose kernels take a second each, and the record of what it did.
 type script struct {
 	did   []string
 	fails string // the step that fails
@@ -29,8 +29,8 @@ func (s *script) step(name string) func() error {
 	}
 }
 
-func (s *script) plan(kernels int) Plan {
-	return Plan{
+func (s *script) work(kernels int) Work {
+	return Work{
 		Device:  compiler{nil, s},
 		List:    []func() error{s.step("load"), s.step("list")},
 		Sources: func() []*webgpu.KernelSource { return make([]*webgpu.KernelSource, kernels) },
@@ -72,7 +72,7 @@ func TestFinishCompilesAllAtOnce(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{fails: c.fails}
-			w := New(s.plan(5))
+			w := New(s.work(5))
 			if err := w.Finish(t.Context()); err != nil || s.String() != c.did || !w.Done() {
 				t.Errorf("%v: did %q, want %q, %v", c.fails, s, c.did, err)
 			}
@@ -87,7 +87,7 @@ func TestFinishCompilesAllAtOnce(t *testing.T) {
 func TestFinishTellsWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{fails: "record"}
-		w := New(s.plan(5))
+		w := New(s.work(5))
 		if err := w.Finish(t.Context()); err == nil || w.Done() {
 			t.Errorf("recording failed: %v, done %t", err, w.Done())
 		}
@@ -100,7 +100,7 @@ func TestFinishTellsWhatFails(t *testing.T) {
 		if err := w.Finish(t.Context()); err != nil || s.String() != "load list 0 5 record record rest" {
 			t.Errorf("after a failure: %q, %v", s, err)
 		}
-		w = New((&script{}).plan(5))
+		w = New((&script{}).work(5))
 		ctx, end := context.WithTimeout(t.Context(), 2*time.Second)
 		defer end()
 		if err := w.Finish(ctx); !errors.Is(err, context.DeadlineExceeded) || w.Done() {
@@ -114,11 +114,11 @@ func TestFinishTellsWhatFails(t *testing.T) {
 
 // TestNothingToCompile only records.
 func TestNothingToCompile(t *testing.T) {
-	if w := New(Plan{}); !w.Done() {
-		t.Error("an empty plan is not done")
+	if w := New(Work{}); !w.Done() {
+		t.Error("empty work is not done")
 	}
 	s := &script{}
-	w := New(Plan{Record: s.plan(0).Record})
+	w := New(Work{Record: s.work(0).Record})
 	if err := w.Finish(t.Context()); err != nil || s.String() != "record rest" {
 		t.Errorf("did %q, %v", s, err)
 	}
@@ -129,7 +129,7 @@ func TestNothingToCompile(t *testing.T) {
 func TestBackgroundGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, turn := &script{}, &Turn{}
-		w := New(s.plan(5))
+		w := New(s.work(5))
 		begin := time.Now()
 		var timed atomic.Int32
 		ended := make(chan struct{})
@@ -187,7 +187,7 @@ func TestBackgroundEnds(t *testing.T) {
 	}{"closed": {errors.New("closed"), "", ""}, "a step": {nil, "rest", "load list 0 record rest"}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &script{fails: c.fails}
-			New(s.plan(0)).Background(&Turn{}, func() error { return c.may }, func(context.Context) error {
+			New(s.work(0)).Background(&Turn{}, func() error { return c.may }, func(context.Context) error {
 				t.Errorf("%s: went on", what)
 				return nil
 			})

@@ -1,6 +1,6 @@
-// Package arch describes models as data. A function per family reads a file's metadata and returns the model's layers,
-// made of a few typed parts; Tensors lists the tensors that these parts need. The loader, the planner, the converter
-// and the test models all read this description, so that an architecture stands in one place.
+// Package arch describes models as data. A function per architecture reads a file's metadata and returns the model's
+// layers, made of a few typed parts; Tensors lists the tensors that these parts need. The loader, the planner, the
+// converter and the test models all read this description, so that an architecture stands in one place.
 package arch
 
 import (
@@ -78,27 +78,27 @@ const (
 func ContextOf(asked, usable int) int { return cmp.Or(asked, min(usable, 4096)) }
 
 // Names lists the architectures of decoders.
-func Names() []string { return slices.Sorted(maps.Keys(families)) }
+func Names() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // Read describes the model in a file. context is the number of positions that will be allocated, 0 for the default.
 // It returns an error that names the file and the field if the architecture or a field is not supported.
-func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, families) }
+func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, architectures) }
 
 // ReadHead describes the head in a file.
 func ReadHead(f *gguf.File) (*Model, error) { return read(f, 0, heads) }
 
-func read(f *gguf.File, context int, families map[string]func(*fields) *Model) (*Model, error) {
+func read(f *gguf.File, context int, architectures map[string]func(*fields) *Model) (*Model, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
 	}
-	family, ok := families[name]
+	describe, ok := architectures[name]
 	if !ok {
 		return nil, fmt.Errorf("arch: %s: general.architecture is %s; supported: %s", f.Name(), quote.Text(name),
-			strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+			strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
 	}
 	r := &fields{f: f, arch: name, context: context, read: map[string]bool{}}
-	m := family(r)
+	m := describe(r)
 	if r.checkUnread(); r.err != nil {
 		return nil, r.err
 	}

@@ -1,13 +1,13 @@
 package arch
 
-// Checkpoint maps a family's config.json, as Hugging Face's libraries save it, to the metadata of a GGUF file.
+// Checkpoint maps a model type's config.json, as Hugging Face's libraries save it, to the metadata of a GGUF file.
 // Model.Tensors lists the tensors.
 type Checkpoint struct {
 	Class        string            // the name in config.json's architectures
 	Architecture string            // general.architecture
 	Defaults     map[string]string // JSON values of fields that config.json may lack
 	Numbers      map[string]string // the metadata fields that further fields become
-	Ignored      []string          // fields that the architecture implies, whatever other families make of them
+	Ignored      []string          // fields that the architecture implies, whatever other architectures make of them
 	Window       WindowRule
 	StatesKV     bool // num_key_value_heads is stated; otherwise num_attention_heads is its default
 	StatesHead   bool // head_dim is stated; otherwise hidden_size / num_attention_heads is its default

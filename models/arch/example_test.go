@@ -55,7 +55,7 @@ func TestExample(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "marble.embedding_scale is 2, which is not supported") {
 		t.Errorf("a field that changes the output: %v", err)
 	}
-	if _, err = read(file(nil), 0, families); err == nil {
+	if _, err = read(file(nil), 0, architectures); err == nil {
 		t.Error("an architecture without a row is read")
 	}
 }

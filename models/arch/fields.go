@@ -20,7 +20,7 @@ type fields struct {
 
 // unused are the fields that change no number.
 var unused = map[string]bool{
-	"attention.layer_norm_epsilon": true, // of norms with a mean, which no family has
+	"attention.layer_norm_epsilon": true, // of norms with a mean, which no architecture has
 	"vocab_size":                   true, // the embedding's rows give it
 	"rope.scaling.finetuned":       true, // how the model was trained
 	"tensor_data_layout":           true, // a note of the converter
@@ -33,7 +33,7 @@ var unused = map[string]bool{
 	"rope.scaling.yarn_beta_fast": true, "rope.scaling.yarn_beta_slow": true, "rope.scale_linear": true,
 }
 
-// neutral are fields and the values at which they have no effect. A family that reads one allows others.
+// neutral are fields and the values at which they have no effect. An architecture that reads one allows others.
 var neutral = map[string][]float64{
 	"attention.causal":              {1},
 	"attention.scale":               {0},
@@ -178,7 +178,7 @@ func (r *fields) decoder() *Model {
 	return m
 }
 
-// model reads the fields that the families share. All layers of the result are equal, but for their windows.
+// model reads the fields that the architectures share. All layers of the result are equal, but for their windows.
 func (r *fields) model() *Model {
 	m := &Model{Architecture: r.arch, Embed: 1, Residual: 1, Logit: 1}
 	m.Name, _ = r.f.StringOr("general.name", r.f.Name())

@@ -48,8 +48,8 @@ func (c *conversation) messages() (all []Message) {
 	return all
 }
 
-// family is one entry of expected.json.
-type family struct {
+// published is one entry of expected.json.
+type published struct {
 	BOS, EOS string
 	Texts    map[string]*string // by conversation; nil where it is refused
 }
@@ -75,14 +75,14 @@ func checkError(t testing.TB, err error) {
 	fuzztest.Refusal(t, err, "chat: ")
 }
 
-// TestFamilies renders conversations with the templates of published models and
-// compares with what Python's jinja2 makes of them.
-func TestFamilies(t *testing.T) {
+// TestPublishedTemplates renders conversations with the templates of published models and compares with what Python's
+// jinja2 makes of them.
+func TestPublishedTemplates(t *testing.T) {
 	var conversations map[string]conversation
 	read(t, "conversations.json", &conversations)
-	var families map[string]family
-	read(t, "expected.json", &families)
-	for name, f := range families {
+	var templates map[string]published
+	read(t, "expected.json", &templates)
+	for name, f := range templates {
 		t.Run(name, func(t *testing.T) {
 			tpl, err := New(string(read(t, name+".jinja", nil)), Options{BOS: f.BOS, EOS: f.EOS, Now: now})
 			if err != nil {
@@ -281,9 +281,9 @@ func TestLongConversation(t *testing.T) {
 		messages = append(messages, m)
 		size += len(m.Content)
 	}
-	var families map[string]family
-	read(t, "expected.json", &families)
-	for name, f := range families {
+	var templates map[string]published
+	read(t, "expected.json", &templates)
+	for name, f := range templates {
 		tpl, err := New(string(read(t, name+".jinja", nil)), Options{BOS: f.BOS, EOS: f.EOS})
 		if err != nil {
 			t.Fatal(err)
@@ -301,12 +301,12 @@ func TestLongConversation(t *testing.T) {
 }
 
 func FuzzTemplate(f *testing.F) {
-	var families map[string]family
-	read(f, "expected.json", &families)
+	var templates map[string]published
+	read(f, "expected.json", &templates)
 	const tool = `{"type": "function", "function": {"name": "f", "description": "é", "parameters": {"type": ` +
 		`"object", ` +
 		`"properties": {"a": {"type": "string"}}, "required": ["a"]}}}`
-	for name := range families {
+	for name := range templates {
 		text := string(read(f, name+".jinja", nil))
 		f.Add(text, "user", "hi", `{"a": 1}`) // arguments, and no tool
 		f.Add(text, "user", "hi", tool)

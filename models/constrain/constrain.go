@@ -1,5 +1,5 @@
 // Package constrain restricts the draws of a request: grammars and JSON Schemas as masks, penalties, biases and the
-// caller's own function as what is added to logits. A request's Constraints become a Guide while it runs.
+// caller's own function as what is added to logits. A Constraint applies the Constraints of a request while it runs.
 package constrain
 
 import (

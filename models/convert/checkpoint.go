@@ -65,7 +65,7 @@ func fromCheckpoint(sources []files.Source, o *Options) (*model, error) {
 }
 
 // modelName is the name asked for, the folder's, or what config.json calls the model.
-func (c *checkpoint) modelName(s *shape, o *Options) string {
+func (c *checkpoint) modelName(s *hparams, o *Options) string {
 	switch {
 	case o.Name != "":
 		return o.Name
@@ -74,7 +74,7 @@ func (c *checkpoint) modelName(s *shape, o *Options) string {
 	case s.savedAs != "":
 		return baseName(s.savedAs)
 	}
-	return s.family
+	return s.modelType
 }
 
 // find gives the file of that name, or nil.
@@ -151,7 +151,7 @@ func (c *checkpoint) weights() (*safetensors.File, error) {
 }
 
 // vocabulary adds the tokenizer's metadata and the chat template.
-func (c *checkpoint) vocabulary(m *model, s *shape, o *Options) error {
+func (c *checkpoint) vocabulary(m *model, s *hparams, o *Options) error {
 	raw, err := c.need("tokenizer.json", maxTokenizer)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (m *model) padVocabulary(name string, vocab int) error {
 // specialIDs adds the ids that config.json and generation_config.json name and the tokenizer's files do not. A
 // model may have several end tokens, but llama.cpp's format holds one id each for the end of text, of turn and of
 // message: the first three go there. eos_token_ids, the key of Ollama's converter, holds all of them.
-func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
+func (c *checkpoint) specialIDs(m *model, s *hparams, o *Options) error {
 	eos := s.eos
 	raw, err := c.read("generation_config.json", maxConfig)
 	if err != nil {

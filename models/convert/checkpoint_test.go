@@ -350,7 +350,7 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 	}
 }
 
-// TestNamesOfModels: as asked for, of the folder, as saved, of the family.
+// TestNamesOfModels: as asked for, of the folder, as saved, of the model type.
 func TestNamesOfModels(t *testing.T) {
 	for _, c := range []struct{ asked, folder, saved, want string }{
 		{"asked", "hub/folder", "org/saved", "asked"}, {"", "hub/folder", "org/saved", "folder"},

@@ -16,25 +16,25 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// shape holds the fields of a checkpoint's config.json.
-type shape struct {
+// hparams holds the fields of a checkpoint's config.json.
+type hparams struct {
 	*fields
 	arch.Checkpoint
-	savedAs  string // may be empty
-	family   string // config.json's model_type
-	kv       []gguf.KV
-	dim      int
-	layers   int
-	headDim  int
-	rotary   int
-	vocab    int
-	proposed int // of the vocabulary, by an EAGLE-3 head
-	context  int
-	tied     bool
-	divisors []tensor // of the rotary embedding's frequencies
-	bos      []int    // ids that config.json names
-	eos      []int
-	pad      []int
+	savedAs   string // may be empty
+	modelType string // config.json's model_type
+	kv        []gguf.KV
+	dim       int
+	layers    int
+	headDim   int
+	rotary    int
+	vocab     int
+	proposed  int // of the vocabulary, by an EAGLE-3 head
+	context   int
+	tied      bool
+	divisors  []tensor // of the rotary embedding's frequencies
+	bos       []int    // ids that config.json names
+	eos       []int
+	pad       []int
 }
 
 // changing lists fields that change the computation and that this package does not implement, with their meaning. A
@@ -84,8 +84,8 @@ var read = map[string]bool{"hidden_size": true, "num_hidden_layers": true, "inte
 	"layer_types": true, "hidden_act": true, "no_rope_layers": true, "no_rope_layer_interval": true}
 
 // readConfig reads a model's config.json.
-func readConfig(name string, raw []byte) (*shape, *arch.Model, error) {
-	s, err := readFields(name, raw, (*shape).findFamily)
+func readConfig(name string, raw []byte) (*hparams, *arch.Model, error) {
+	s, err := readFields(name, raw, (*hparams).findModelType)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +107,9 @@ func placeholder(name string, dims ...int) tensor {
 }
 
 // describe returns the model of a file with the checkpoint's metadata and the given tensors. Errors call it name.
-func (s *shape) describe(name string, given []tensor, read func(*gguf.File) (*arch.Model, error)) (*arch.Model, error) {
+func (s *hparams) describe(
+	name string, given []tensor, read func(*gguf.File) (*arch.Model, error),
+) (*arch.Model, error) {
 	kv := append([]gguf.KV{{Key: "general.architecture", Value: s.Architecture}}, s.kv...)
 	src, err := (&model{name: name, kv: kv, tensors: append(given, s.divisors...)}).source()
 	if err != nil {
@@ -126,9 +128,9 @@ func (s *shape) describe(name string, given []tensor, read func(*gguf.File) (*ar
 }
 
 // compare refuses fields that the architecture does not follow.
-func (s *shape) compare(m *arch.Model) {
+func (s *hparams) compare(m *arch.Model) {
 	if s.flag("attention_bias") && !m.Layers[0].Mix.Bias {
-		s.fail("attention_bias", "is true: biases in the attention of %s cannot be run", s.family)
+		s.fail("attention_bias", "is true: biases in the attention of %s cannot be run", s.modelType)
 	}
 	const list, interval = "no_rope_layers", "no_rope_layer_interval"
 	var rotates []int // by layer, 1 or 0
@@ -142,22 +144,22 @@ func (s *shape) compare(m *arch.Model) {
 	for i, l := range m.Layers {
 		has := l.Mix.Rope != nil
 		if rotates != nil && (len(rotates) != len(m.Layers) || has != (rotates[i] == 1)) {
-			s.fail(list, "is %s: the positions of %s cannot be run so", s.text(list), s.family)
+			s.fail(list, "is %s: the positions of %s cannot be run so", s.text(list), s.modelType)
 		}
 		if rotates == nil && every > 0 && has != ((i+1)%every != 0) {
-			s.fail(interval, "is %d: the positions of %s cannot be run so", every, s.family)
+			s.fail(interval, "is %d: the positions of %s cannot be run so", every, s.modelType)
 		}
 	}
 }
 
-func (s *shape) add(key string, value any) {
+func (s *hparams) add(key string, value any) {
 	s.kv = append(s.kv, gguf.KV{Key: s.Architecture + "." + key, Value: value})
 }
 
 // readFields reads a config.json as the metadata that llama.cpp's converter writes for it. find sets the checkpoint's
 // kind.
-func readFields(name string, raw []byte, find func(*shape)) (*shape, error) {
-	s := &shape{fields: &fields{name: name}}
+func readFields(name string, raw []byte, find func(*hparams)) (*hparams, error) {
+	s := &hparams{fields: &fields{name: name}}
 	if err := safetensors.DecodeConfig(raw, &s.values); err != nil {
 		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, quote.Error(err))
 	}
@@ -217,7 +219,7 @@ func readFields(name string, raw []byte, find func(*shape)) (*shape, error) {
 }
 
 // class reads the one name in architectures; "" where there is none.
-func (s *shape) class() string {
+func (s *hparams) class() string {
 	if !s.has("architectures") {
 		return ""
 	}
@@ -229,23 +231,23 @@ func (s *shape) class() string {
 	return classes[0]
 }
 
-// findFamily finds out what kind of model it is.
-func (s *shape) findFamily() {
-	class, families := s.class(), arch.Checkpoints
-	types := slices.Sorted(maps.Keys(families))
+// findModelType finds out what kind of model it is.
+func (s *hparams) findModelType() {
+	class, checkpoints := s.class(), arch.Checkpoints
+	types := slices.Sorted(maps.Keys(checkpoints))
 	last := len(types) - 1
 	known := fmt.Sprintf("%s and %s can be converted", strings.Join(types[:last], ", "), types[last])
 	switch {
 	case s.err != nil:
 	case s.has("model_type"):
-		s.family = s.word("model_type")
+		s.modelType = s.word("model_type")
 	case class != "":
-		for name, f := range families {
+		for name, f := range checkpoints {
 			if f.Class == class {
-				s.family = name
+				s.modelType = name
 			}
 		}
-		if s.family == "" {
+		if s.modelType == "" {
 			s.fail("architectures", "is %s: %s", quote.Text(class), known)
 		}
 	default:
@@ -254,19 +256,19 @@ func (s *shape) findFamily() {
 	if s.err != nil {
 		return
 	}
-	f, ok := families[s.family]
+	f, ok := checkpoints[s.modelType]
 	if !ok {
-		s.fail("model_type", "is %s: %s", quote.Text(s.family), known)
+		s.fail("model_type", "is %s: %s", quote.Text(s.modelType), known)
 		return
 	}
 	if class != "" && class != f.Class {
-		s.fail("architectures", "is %s: want %s for model_type %s", quote.Text(class), f.Class, s.family)
+		s.fail("architectures", "is %s: want %s for model_type %s", quote.Text(class), f.Class, s.modelType)
 	}
 	s.Checkpoint = f
 }
 
 // readHeads reads the number of heads and how long one is.
-func (s *shape) readHeads() {
+func (s *hparams) readHeads() {
 	heads := s.count("num_attention_heads", 1<<10)
 	kv := heads
 	if s.has("num_key_value_heads") || s.StatesKV {
@@ -284,7 +286,7 @@ func (s *shape) readHeads() {
 		s.add("attention.key_length", uint32(s.headDim))
 		s.add("attention.value_length", uint32(s.headDim))
 	case s.StatesHead:
-		s.fail("head_dim", "is missing: %s needs it", s.family)
+		s.fail("head_dim", "is missing: %s needs it", s.modelType)
 	case s.dim%heads != 0:
 		s.fail("hidden_size", "is %d, no multiple of num_attention_heads, %d, and head_dim is missing", s.dim, heads)
 	default:
@@ -297,7 +299,7 @@ func (s *shape) readHeads() {
 
 // readRope reads rope_theta and rope_scaling, or rope_parameters, which newer files have in their place. A base of
 // 10000 for files that name none is the format's own default.
-func (s *shape) readRope() {
+func (s *hparams) readRope() {
 	base := 10000.0
 	if s.has("rope_theta") {
 		base = s.positive("rope_theta")
@@ -346,7 +348,7 @@ func (s *shape) readRope() {
 const original = "original_max_position_embeddings"
 
 // original reads the context length before the scaling, which models with LongRoPE may state beside rope_scaling.
-func (s *shape) original(c *fields) int {
+func (s *hparams) original(c *fields) int {
 	if s.LongRope && !c.has(original) {
 		c = s.fields
 	}
@@ -354,7 +356,7 @@ func (s *shape) original(c *fields) int {
 }
 
 // ropeScaling reads the object rope_scaling or rope_parameters.
-func (s *shape) ropeScaling(c *fields, base float64) {
+func (s *hparams) ropeScaling(c *fields, base float64) {
 	kind := ""
 	for _, key := range []string{"rope_type", "type"} {
 		if !c.has(key) {
@@ -421,7 +423,7 @@ func (s *shape) ropeScaling(c *fields, base float64) {
 	}
 }
 
-func (s *shape) addDivisors(name string, values []float64) {
+func (s *hparams) addDivisors(name string, values []float64) {
 	var data []byte
 	for _, v := range values {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(v)))
@@ -431,7 +433,7 @@ func (s *shape) addDivisors(name string, values []float64) {
 
 // readWindow reads how far back a position sees. Of arch.UsedWindow, layers from max_window_layers on slide, and only
 // if use_sliding_window says so; layer_types says it layer by layer.
-func (s *shape) readWindow() {
+func (s *hparams) readWindow() {
 	if s.err != nil {
 		return
 	}
@@ -440,7 +442,7 @@ func (s *shape) readWindow() {
 	switch s.Window {
 	case arch.NoWindow:
 		if s.has(key) && s.count(key, 1<<24) < s.context {
-			s.fail(key, "is %s: the %s family has no sliding window", s.text(key), s.family)
+			s.fail(key, "is %s: %s models have no sliding window", s.text(key), s.modelType)
 		}
 	case arch.StatedWindow:
 		if _, there := s.values[key]; !there {
@@ -471,7 +473,7 @@ func (s *shape) readWindow() {
 }
 
 // layerTypes compares the layer list of newer files with the older fields. The list wins.
-func (s *shape) layerTypes(slides []bool) {
+func (s *hparams) layerTypes(slides []bool) {
 	const key = "layer_types"
 	if !s.has(key) || s.err != nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"foretoken/models/quant"
 )
 
-// base is a config.json of each family as it is published.
+// base is a config.json of each model type as it is published.
 var base = map[string]string{
 	// SmolLM2 135M
 	"llama": `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false,
@@ -85,11 +85,11 @@ var base = map[string]string{
 		"torch_dtype": "float32", "use_cache": false, "vocab_size": 100352}`,
 }
 
-// changed gives a family's config.json with fields changed, or taken out where they are "-".
-func changed(t testing.TB, family string, fields map[string]string) []byte {
+// changed gives a model type's config.json with fields changed, or taken out where they are "-".
+func changed(t testing.TB, modelType string, fields map[string]string) []byte {
 	t.Helper()
 	var c map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(base[family]), &c); err != nil {
+	if err := json.Unmarshal([]byte(base[modelType]), &c); err != nil {
 		t.Fatal(err)
 	}
 	for key, value := range fields {
@@ -104,7 +104,7 @@ func changed(t testing.TB, family string, fields map[string]string) []byte {
 	return b
 }
 
-func metadataOf(s *shape) map[string]any {
+func metadataOf(s *hparams) map[string]any {
 	all := map[string]any{}
 	for _, e := range s.kv {
 		all[e.Key] = e.Value
@@ -116,10 +116,10 @@ func metadataOf(s *shape) map[string]any {
 func TestConfigsOfPublishedModels(t *testing.T) {
 	u := func(x int) uint32 { return uint32(x) }
 	for _, c := range []struct {
-		family  string
-		fields  map[string]string
-		want    map[string]any // nil values must not be there
-		divisor bool
+		modelType string
+		fields    map[string]string
+		want      map[string]any // nil values must not be there
+		divisor   bool
 	}{
 		{"llama", nil, map[string]any{"llama.block_count": u(30), "llama.context_length": u(8192),
 			"llama.embedding_length": u(576), "llama.feed_forward_length": u(1536),
@@ -182,19 +182,19 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 			"granite.residual_scale": float32(0.22), "granite.attention.scale": float32(0.015625)}, false},
 		{"olmo2", nil, map[string]any{"olmo2.attention.head_count_kv": u(16)}, false},
 	} {
-		s, _, err := readConfig("config.json", changed(t, c.family, c.fields))
+		s, _, err := readConfig("config.json", changed(t, c.modelType, c.fields))
 		if err != nil {
-			t.Errorf("%s %v: %v", c.family, c.fields, err)
+			t.Errorf("%s %v: %v", c.modelType, c.fields, err)
 			continue
 		}
 		got := metadataOf(s)
 		for key, want := range c.want {
 			if got[key] != want {
-				t.Errorf("%s %v: %s is %v, want %v", c.family, c.fields, key, got[key], want)
+				t.Errorf("%s %v: %s is %v, want %v", c.modelType, c.fields, key, got[key], want)
 			}
 		}
 		if (s.divisors != nil) != c.divisor {
-			t.Errorf("%s %v: divisors %v", c.family, c.fields, s.divisors)
+			t.Errorf("%s %v: divisors %v", c.modelType, c.fields, s.divisors)
 		}
 	}
 	some := map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096"}
@@ -261,9 +261,9 @@ func TestLlama3Divisors(t *testing.T) {
 
 // notUnderstood are fields that are refused, each by name.
 var notUnderstood = []struct {
-	family string
-	fields map[string]string
-	want   string
+	modelType string
+	fields    map[string]string
+	want      string
 }{
 	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"},
 		`model_type is "gemma2": granite, llama, mistral, olmo2, phi3, qwen2, qwen3 and smollm3`},
@@ -331,7 +331,7 @@ var notUnderstood = []struct {
 	{"llama", map[string]string{"draft_vocab_size": "32000"}, "draft head"},
 	{"llama", map[string]string{"text_config": `{"hidden_size": 3}`}, "text_config"},
 	{"llama", map[string]string{"partial_rotary_factor": "0.5"}, "partial_rotary_factor is 0.5"},
-	{"llama", map[string]string{"sliding_window": "4096"}, "sliding_window is 4096: the llama family"},
+	{"llama", map[string]string{"sliding_window": "4096"}, "sliding_window is 4096: llama models"},
 	{"llama", map[string]string{"rope_theta": "0"}, "rope_theta is 0"},
 	{"llama", map[string]string{"rope_theta": "1e300"}, "rope_theta is 1e300"},
 	{"llama", map[string]string{"rope_theta": `"high"`}, "rope_theta"},
@@ -381,12 +381,12 @@ var notConfigs = []string{"", "[]", "null", "{", "\xff", `{"model_type": "llama"
 // TestConfigsThatAreNotUnderstood: each is refused, and the field is named.
 func TestConfigsThatAreNotUnderstood(t *testing.T) {
 	for _, c := range notUnderstood {
-		_, _, err := readConfig("m/config.json", changed(t, c.family, c.fields))
+		_, _, err := readConfig("m/config.json", changed(t, c.modelType, c.fields))
 		if err == nil {
-			t.Errorf("%s %v is taken", c.family, c.fields)
+			t.Errorf("%s %v is taken", c.modelType, c.fields)
 			continue
 		}
-		refused(t, c.family, err, "m/config.json", c.want)
+		refused(t, c.modelType, err, "m/config.json", c.want)
 	}
 	for _, text := range notConfigs {
 		if _, _, err := readConfig("m/config.json", []byte(text)); err == nil {

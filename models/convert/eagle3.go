@@ -72,9 +72,9 @@ func Head(src, config files.Source) (*gguf.File, error) {
 }
 
 // readHead reads a head's config.json.
-func readHead(name string, raw []byte) (*shape, error) {
-	s, err := readFields(name, raw, func(s *shape) {
-		s.family, s.Checkpoint = "eagle3", arch.HeadCheckpoint
+func readHead(name string, raw []byte) (*hparams, error) {
+	s, err := readFields(name, raw, func(s *hparams) {
+		s.modelType, s.Checkpoint = "eagle3", arch.HeadCheckpoint
 		const other = "LlamaForCausalLM" // in older files
 		if class := s.class(); class != s.Class && (class != other || !s.has("draft_vocab_size")) {
 			s.fail("architectures", "is %s; only %s can be run", s.text("architectures"), s.Class)
@@ -105,7 +105,7 @@ func readHead(name string, raw []byte) (*shape, error) {
 }
 
 // readTaps reads which of the target's layers a head reads: config.json counts their outputs, GGUF their inputs.
-func (s *shape) readTaps(in *fields) {
+func (s *hparams) readTaps(in *fields) {
 	const ids, aux = "eagle_aux_hidden_state_layer_ids", "use_aux_hidden_state"
 	if in.has(aux) && !in.flag(aux) {
 		in.fail(aux, "is false; only heads over three of the target's layers can be run")
@@ -126,7 +126,7 @@ func (s *shape) readTaps(in *fields) {
 }
 
 // addTargets adds the target's ids of the tokens that a head proposes.
-func (m *model) addTargets(f *safetensors.File, s *shape) error {
+func (m *model) addTargets(f *safetensors.File, s *hparams) error {
 	switch {
 	case !f.Has(draftToTarget) && s.proposed != s.vocab:
 		return fmt.Errorf("convert: %s: tensor d2t is missing; without it draft_vocab_size, %d, must be vocab_size, %d",

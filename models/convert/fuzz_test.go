@@ -17,18 +17,18 @@ import (
 
 // FuzzConfig: a config.json is refused in one line, or gives a configuration whose tensors can be listed.
 func FuzzConfig(f *testing.F) {
-	add := func(family string, fields map[string]string) {
+	add := func(modelType string, fields map[string]string) {
 		with := map[string]string{"num_hidden_layers": "2"} // an input with fewer tensors is tried sooner
 		maps.Copy(with, fields)
-		f.Add(changed(f, family, with))
+		f.Add(changed(f, modelType, with))
 	}
 	for _, c := range notUnderstood {
-		add(c.family, c.fields)
+		add(c.modelType, c.fields)
 	}
 	for _, text := range notConfigs {
 		f.Add([]byte(text[:min(len(text), 500)]))
 	}
-	for family := range base {
+	for modelType := range base {
 		for _, fields := range []map[string]string{
 			nil,
 			{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": ` +
@@ -51,11 +51,11 @@ func FuzzConfig(f *testing.F) {
 			{"num_experts": "0", "auto_map": "{}", "logit_scale": "1.0", "embedding_multiplier": "1",
 				"is_causal": "true", "eos_token_id": "[]", "bos_token_id": "-1"},
 		} {
-			add(family, fields)
+			add(modelType, fields)
 		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s *shape
+		var s *hparams
 		var m *arch.Model
 		var err error
 		fuzztest.Bound(t, len(raw), func() { s, m, err = readConfig("config.json", raw) })

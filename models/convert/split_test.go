@@ -126,7 +126,7 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			f[two] = foreign(map[string]any{"split.tensors.count": int32(9)}, 1, 3)
 		}), []string{"d/" + two,
 			"split.tensors.count is 9, but 5", "different models"}},
-		"other family": {with(func(f converttest.Files) {
+		"other model type": {with(func(f converttest.Files) {
 			f[two] = foreign(
 				map[string]any{"general.architecture": "qwen2"}, 1, 3)
 		}), []string{"d/" + two, `"qwen2"`, `"llama"`}},

@@ -16,14 +16,14 @@ var storedTypes = map[safetensors.Dtype]gguf.Type{safetensors.F32: gguf.F32, saf
 
 // derived reports whether a checkpoint's tensor repeats what the configuration or d2t determines: frequencies and masks
 // saved by old versions, and an output matrix where the embedding is tied.
-func (s *shape) derived(name string) bool {
+func (s *hparams) derived(name string) bool {
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || strings.HasSuffix(name, ".self_attn.masked_bias") ||
 		s.tied && name == "lm_head.weight" || name == targetToDraft
 }
 
 // addWeights finds every tensor of the described model in the checkpoint and refuses tensors that the model has no
 // place for.
-func (m *model) addWeights(f *safetensors.File, s *shape, described *arch.Model) error {
+func (m *model) addWeights(f *safetensors.File, s *hparams, described *arch.Model) error {
 	used := map[string]bool{}
 	m.tensors = append(m.tensors, s.divisors...)
 	for w := range described.Tensors() {
@@ -62,7 +62,7 @@ func (m *model) addWeights(f *safetensors.File, s *shape, described *arch.Model)
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !used[name] && !s.derived(name) {
 			return fmt.Errorf("convert: %s: tensor %s has no place in a model of type %s with %d layers: "+
-				"it cannot be run", f.Name(), quote.Text(name), s.family, s.layers)
+				"it cannot be run", f.Name(), quote.Text(name), s.modelType, s.layers)
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ var named = []string{"models/gguf", "models/safetensors", "models/arch", "models
 // known are expressions of such a name that hold a text of this program's own, or one that the user gave.
 var known = map[string][]string{
 	"bench/profile.go":             {"m.Name"}, // methods
-	"bench/plan.go":                {"m.Name"},
+	"bench/matrix.go":              {"m.Name"},
 	"models/convert/split.go":      {"want.key"},
 	"models/tune/prove.go":         {"key"},
 	"bench/run.go":                 {"m.Name"},

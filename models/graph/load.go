@@ -31,8 +31,8 @@ type Options struct {
 	// Preparing is called with each step of compiling and timing kernels; may be nil.
 	Preparing func(step string)
 
-	// Lean makes loading compile only the kernels of single rows. Warm compiles the rest.
-	Lean bool
+	// FastStart makes loading compile only the kernels of single rows. Warm compiles the rest.
+	FastStart bool
 
 	Timed    bool // time kernels on software adapters too
 	PassRows int  // most rows above 64 that run at once; 0: as many as fit

@@ -28,7 +28,7 @@ type model struct {
 // rows is the number of rows of a pass; the last rows of a text are padding.
 const rows = 5
 
-// plain describes a model of the Llama family.
+// plain describes a model of the Llama architecture.
 func plain(layers int) *arch.Model {
 	m := &arch.Model{Name: "parts", Architecture: "parts", Dim: 64, Vocab: 96, Context: 64, Eps: 1e-5, Embed: 1,
 		Residual: 1, Logit: 1, Tied: true}

@@ -21,8 +21,9 @@ import (
 	"github.com/x448/float16"
 )
 
-// shape is one random model. A name such as "qwen3-q4_k" is a shape and the type of its matrices.
-type shape struct {
+// hparams are the hyperparameters of a random model. A name such as "qwen3-q4_k" joins the name of some with the type
+// of the matrices.
+type hparams struct {
 	arch                                 string
 	dim, hidden, layers, heads, kv, head int
 	vocab, context                       int
@@ -30,12 +31,13 @@ type shape struct {
 	embedding, output                    float64   // standard deviations; output counts before the division by √dim
 	noise                                float64   // added to the matrices of layers, relative to their own spread
 	words                                bool      // byte-level BPE instead of SentencePiece
-	weightsOf                            string    // the shape whose weights this one has
+	weightsOf                            string    // the model whose weights this one has
 	fields                               []gguf.KV // in addition, without the architecture's name
 	divisors                             int       // frequencies with divisors for short and for long contexts
 }
 
-var shapes = map[string]shape{
+// models holds the hyperparameters by name.
+var models = map[string]hparams{
 	// The size of the smallest real models: tests of everything but storage types use it.
 	"tiny": {arch: "llama", dim: 64, hidden: 192, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
 		tied: true, embedding: 0.35},
@@ -107,8 +109,8 @@ var (
 // false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
 // other types are random bits.
 func Source(name string) (src files.Source, ok bool) {
-	shapeName, typeName, _ := strings.Cut(name, "-")
-	s, known := shapes[shapeName]
+	modelName, typeName, _ := strings.Cut(name, "-")
+	s, known := models[modelName]
 	store, stored := storages[typeName]
 	if !known || !stored {
 		return nil, false
@@ -116,11 +118,11 @@ func Source(name string) (src files.Source, ok bool) {
 	making.Lock()
 	defer making.Unlock()
 	if made[name] == nil {
-		b := builder{seed: cmp.Or(s.weightsOf, shapeName), shape: s, store: store}
+		b := builder{seed: cmp.Or(s.weightsOf, modelName), hparams: s, store: store}
 		fields := b.fields(name)
 		file, err := gguf.Bytes(fields, b.tensors(fields))
 		if err != nil {
-			panic(err) // a shape that the type's blocks do not divide
+			panic(err) // widths that the type's blocks do not divide
 		}
 		made[name] = file
 	}
@@ -129,7 +131,7 @@ func Source(name string) (src files.Source, ok bool) {
 
 type builder struct {
 	seed string
-	shape
+	hparams
 	store storage
 	all   []gguf.WriteTensor
 }
@@ -149,7 +151,7 @@ func (b *builder) fields(name string) []gguf.KV {
 	} {
 		kv = append(kv, gguf.KV{Key: b.arch + "." + f.key, Value: f.value})
 	}
-	for _, f := range b.shape.fields {
+	for _, f := range b.hparams.fields {
 		kv = append(kv, gguf.KV{Key: b.arch + "." + f.Key, Value: f.Value})
 	}
 	if b.words {
@@ -178,7 +180,7 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 	}
 	m, err := describe(fields, append(given, b.all...))
 	if err != nil {
-		panic(err) // a shape that no family allows
+		panic(err) // hparams that no architecture allows
 	}
 	for t := range m.Tensors() {
 		short := t.GGUF
@@ -214,7 +216,7 @@ func describe(fields []gguf.KV, given []gguf.WriteTensor) (*arch.Model, error) {
 	return arch.Read(f, 0)
 }
 
-// invRoot is 1/√n for the widths of the shapes, to three digits and thus alike everywhere.
+// invRoot is 1/√n for the widths of the models, to three digits and thus alike everywhere.
 func invRoot(n int) float64 {
 	for r := 0.001; ; r += 0.001 {
 		if r*r*float64(n) >= 1 {

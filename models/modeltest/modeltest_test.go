@@ -79,7 +79,7 @@ func TestModelsAreTheReferences(t *testing.T) {
 // TestEveryArchitectureAndTypeHasAReference: the oracles together have each of them at least once.
 func TestEveryArchitectureAndTypeHasAReference(t *testing.T) {
 	want := map[string]bool{}
-	for _, s := range shapes {
+	for _, s := range models {
 		want[s.arch] = true
 	}
 	for _, name := range Types() {
@@ -87,7 +87,7 @@ func TestEveryArchitectureAndTypeHasAReference(t *testing.T) {
 	}
 	for _, name := range Oracles() {
 		of, typ, _ := strings.Cut(name, "-")
-		delete(want, shapes[of].arch)
+		delete(want, models[of].arch)
 		delete(want, typ)
 	}
 	for name := range want {

@@ -37,7 +37,7 @@ func Quantize(t gguf.Type, src []float32, dst []byte) error {
 		for i, x := range src {
 			h := float16.Fromfloat32(x)
 			if h.IsInf(0) && !math.IsInf(float64(x), 0) {
-				return unfit(t, i, x)
+				return tooLarge(t, i, x)
 			}
 			binary.LittleEndian.PutUint16(dst[2*i:], h.Bits())
 		}
@@ -45,7 +45,7 @@ func Quantize(t gguf.Type, src []float32, dst []byte) error {
 		for i, x := range src {
 			h := bfloat16(x)
 			if h&0x7fff == 0x7f80 && !math.IsInf(float64(x), 0) {
-				return unfit(t, i, x)
+				return tooLarge(t, i, x)
 			}
 			binary.LittleEndian.PutUint16(dst[2*i:], h)
 		}
@@ -57,7 +57,7 @@ func Quantize(t gguf.Type, src []float32, dst []byte) error {
 	return nil
 }
 
-func unfit(t gguf.Type, i int, x float32) error {
+func tooLarge(t gguf.Type, i int, x float32) error {
 	return fmt.Errorf("quant: element %d is %g, which %s cannot hold", i, x, t)
 }
 
@@ -68,7 +68,7 @@ func blocks32(t gguf.Type, src []float32, dst []byte, size int,
 		x, block := (*[32]float32)(src[i:]), dst[i/32*size:][:size]
 		for j, v := range x {
 			if v-v != 0 { // infinite or not a number
-				return unfit(t, i+j, v)
+				return tooLarge(t, i+j, v)
 			}
 		}
 		scale := float16.Fromfloat32(encode(x, block[2:]))

@@ -26,7 +26,7 @@ type estimatorLayer struct {
 // SetHead sets the acceptance head, which fills Level.Accepts and Drawn.Accept from the next draft on; nil removes
 // it. Prepare compiles its programs for requests that read the estimates.
 func (d *Draft) SetHead(h *Head) error {
-	for _, p := range d.trees.plans { // discard the programs of the previous head
+	for _, p := range d.trees.programs { // discard the programs of the previous head
 		for i := range p.levels {
 			p.levels[i].out.accept = 0
 		}
@@ -108,8 +108,8 @@ func (t *trees) addEstimate(b *graph.Batch, out *proposal) {
 	b.Add(r, &out.accept)
 }
 
-// prepareEstimates compiles the head's missing programs for the levels of a plan.
-func (t *trees) prepareEstimates(p *plan) error {
+// prepareEstimates compiles the head's missing programs for all levels.
+func (t *trees) prepareEstimates(p *treePrograms) error {
 	if t.draft.estimator == nil {
 		return nil
 	}

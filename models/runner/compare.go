@@ -18,8 +18,8 @@ type comparisons struct {
 	chains map[chainKey]webgpu.Program
 
 	trees        map[verifierKey]webgpu.Program // of trees drawn without replacement; nil until the first use
-	plan         treekernel.Plan
-	nodes        kernels.View // device copy of plan.Nodes
+	lists        treekernel.ChildLists
+	nodes        kernels.View // device copy of lists.Nodes
 	children     kernels.View
 	siblings     [][]int32               // per node: the tokens of its children, in the order of the tree
 	ids          [][]int32               // per node: the node numbers of its children
@@ -103,7 +103,7 @@ func (c *comparisons) prepareTrees(d *Draft, parts []part) error {
 	p, g := c.passes, c.passes.graph
 	if rows := g.Options.MaxRows; c.trees == nil {
 		var err error
-		if c.nodes, err = g.Buffer("nodes of a sampled tree", 4*rows*treekernel.PlanWords); err != nil {
+		if c.nodes, err = g.Buffer("nodes of a sampled tree", 4*rows*treekernel.NodeWords); err != nil {
 			return err
 		}
 		if c.children, err = g.Buffer("children of a sampled tree", 4*2*rows); err != nil {
@@ -121,7 +121,7 @@ func (c *comparisons) prepareTrees(d *Draft, parts []part) error {
 		r := g.Recorder(fmt.Sprintf("verify sampled %d from %d", of.rows, of.from))
 		treekernel.RecordVerify(r, g.Kernels.Lanes, treekernel.Verification{Target: p.logits(of),
 			Draft: d.trees.distributions.logits, TargetRecord: p.results.filtered.from(of.from), Draw: g.Space.Draw,
-			Nodes: c.nodes.From(of.from * treekernel.PlanWords), Children: c.children,
+			Nodes: c.nodes.From(of.from * treekernel.NodeWords), Children: c.children,
 			Out: p.results.verdicts.from(of.from)})
 		graph.AddTo(b, c.trees, key, r)
 	}
@@ -145,8 +145,9 @@ func (c *comparisons) prepareSiblings(rows int) error {
 	return g.Build(b)
 }
 
-// planTree uploads the plan of a request's tree after base committed tokens, padded to the rows of the tree's parts.
-func (c *comparisons) planTree(r *spec.PassRequest, base int, d *Draft) error {
+// listTree uploads the children of a request's tree after base committed tokens, padded to the rows of the tree's
+// parts.
+func (c *comparisons) listTree(r *spec.PassRequest, base int, d *Draft) error {
 	dev, tree := c.passes.graph.Dev, r.Tree
 	n := len(tree.Tokens)
 	for i := range n {
@@ -156,7 +157,7 @@ func (c *comparisons) planTree(r *spec.PassRequest, base int, d *Draft) error {
 		parent := tree.Parents[i]
 		c.siblings[parent], c.ids[parent] = append(c.siblings[parent], tree.Tokens[i]), append(c.ids[parent], int32(i))
 	}
-	c.plan.Reset()
+	c.lists.Reset()
 	for i := range n {
 		children, row, stored := c.siblings[i], r.Rows[i], d.trees.distributionsUsed()
 		if len(children) > 0 && (row < 0 || int(row) >= stored) {
@@ -166,38 +167,39 @@ func (c *comparisons) planTree(r *spec.PassRequest, base int, d *Draft) error {
 		if most := d.Graph.Options.TopK; len(children) > most {
 			return fmt.Errorf("runner: node %d has %d children; the draft draws at most %d", i, len(children), most)
 		}
-		c.plan.Add(uint32(base)+uint32(tree.Depths[i])+1, uint32(max(row, 0)), children)
+		c.lists.Add(uint32(base)+uint32(tree.Depths[i])+1, uint32(max(row, 0)), children)
 	}
 	for range c.passes.padded(n) - n {
-		c.plan.Add(0, 0, nil)
+		c.lists.Add(0, 0, nil)
 	}
-	if err := dev.Write(c.nodes.Buffer, c.nodes.Offset, webgpu.U32Bytes(c.plan.Nodes)); err != nil {
+	if err := dev.Write(c.nodes.Buffer, c.nodes.Offset, webgpu.U32Bytes(c.lists.Nodes)); err != nil {
 		return err
 	}
-	if len(c.plan.Children) == 0 {
+	if len(c.lists.Children) == 0 {
 		return nil
 	}
-	return dev.Write(c.children.Buffer, c.children.Offset, webgpu.U32Bytes(c.plan.Children))
+	return dev.Write(c.children.Buffer, c.children.Offset, webgpu.U32Bytes(c.lists.Children))
 }
 
-// awaitTree uploads the plan of a tree of n nodes that is drawn in the same run after base committed tokens.
+// awaitTree uploads the numbers of children of a tree of n nodes after base committed tokens, which is drawn in the
+// same run.
 func (c *comparisons) awaitTree(r *spec.DraftRequest, base, n int) error {
 	next := int32(1)
-	c.plan.Reset()
+	c.lists.Reset()
 	for i := range n {
 		level := 0
 		if i > 0 {
-			level = 1 + treekernel.GatheredLevel(uint32(r.Shape.Chosen[i-1]), r.K)
+			level = 1 + treekernel.GatheredLevel(uint32(r.Layout.Chosen[i-1]), r.K)
 		}
-		c.plan.Await(uint32(base+level+1), uint32(max(r.Shape.Rows[i], 0)), int(r.Shape.Children[i]))
+		c.lists.Await(uint32(base+level+1), uint32(max(r.Layout.Rows[i], 0)), int(r.Layout.Children[i]))
 		c.ids[i] = c.ids[i][:0]
-		for range r.Shape.Children[i] {
+		for range r.Layout.Children[i] {
 			c.ids[i] = append(c.ids[i], next)
 			next++
 		}
 	}
 	for range c.passes.padded(n) - n {
-		c.plan.Await(0, 0, 0)
+		c.lists.Await(0, 0, 0)
 	}
-	return c.passes.graph.Dev.Write(c.nodes.Buffer, c.nodes.Offset, webgpu.U32Bytes(c.plan.Nodes))
+	return c.passes.graph.Dev.Write(c.nodes.Buffer, c.nodes.Offset, webgpu.U32Bytes(c.lists.Nodes))
 }

@@ -53,7 +53,7 @@ func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o graph.Opt
 // newDraft returns a draft that runs a model.
 func newDraft(m *decoder) *Draft {
 	m.Graph.Options.TopK = min(m.Graph.Options.TopK, m.Graph.Options.MaxRows) // each beam is a row of a pass
-	d := &Draft{decoder: m, trees: trees{plans: map[int]*plan{}}}
+	d := &Draft{decoder: m, trees: trees{programs: map[int]*treePrograms{}}}
 	d.Replace(d)
 	return d
 }
@@ -94,19 +94,19 @@ func (d *Draft) record() error {
 	if err := d.allocateInputs(); err != nil {
 		return err
 	}
-	d.Graph.Single = d.Graph.Options.Lean && !d.Graph.Dev.Info().Host()
+	d.Graph.Single = d.Graph.Options.FastStart && !d.Graph.Dev.Info().Host()
 	defer func() { d.Graph.Single = false }()
 	return d.makePrefill()
 }
 
-// Warm compiles the programs that a lean load left out.
+// Warm compiles the programs that a fast start left out.
 func (d *Draft) Warm() error {
-	if !d.Graph.Options.Lean {
+	if !d.Graph.Options.FastStart {
 		return nil
 	}
-	d.Graph.Options.Lean = false
+	d.Graph.Options.FastStart = false
 	err := d.makePrefill()
-	d.Graph.Options.Lean = err != nil
+	d.Graph.Options.FastStart = err != nil
 	return err
 }
 
@@ -146,7 +146,7 @@ func (d *Draft) Prepare(p spec.Programs) error {
 		case spec.DraftDrawn:
 			err = d.trees.prepareDrawn(p.Depth, k)
 		default:
-			_, err = d.trees.plan(p.Depth, k)
+			_, err = d.trees.programsFor(p.Depth, k)
 		}
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (d *Draft) Prefill(ctx context.Context, tokens []int32) error {
 
 // clear discards the last draft, whose slots are already free.
 func (d *Draft) clear() {
-	d.trees.last.plan, d.chain.sampled = nil, d.chain.sampled[:0]
+	d.trees.last.programs, d.chain.sampled = nil, d.chain.sampled[:0]
 }
 
 // release discards the last draft and frees its slots.
@@ -339,7 +339,7 @@ func (d *Draft) Commit(beams []int32) error {
 
 // slotOf returns the index in slots of the last beam of a path of the last tree or chain.
 func (d *Draft) slotOf(path []int32) (int, error) {
-	if d.trees.last.plan != nil {
+	if d.trees.last.programs != nil {
 		return d.trees.last.slotOf(path)
 	}
 	level := len(path) - 1
@@ -352,7 +352,7 @@ func (d *Draft) slotOf(path []int32) (int, error) {
 
 // draftedToken returns the token of a beam at a level of the last tree, or of the last chain.
 func (d *Draft) draftedToken(level int, beam int32) int32 {
-	if d.trees.last.plan == nil {
+	if d.trees.last.programs == nil {
 		return d.chain.sampled[level].Token
 	}
 	l := &d.trees.last.levels[level]

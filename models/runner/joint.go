@@ -107,7 +107,7 @@ func (j *jointRuns) prepareGather(d *Draft, k int) error {
 	if _, ok := j.gathers[key]; ok {
 		return nil
 	}
-	p, err := d.trees.plan(0, k)
+	p, err := d.trees.programsFor(0, k)
 	if err != nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (j *jointRuns) prepareGather(d *Draft, k int) error {
 
 // requestNodes returns the most nodes of a request's tree.
 func requestNodes(r *spec.DraftRequest) int {
-	if r.Shape != nil {
-		return 1 + len(r.Shape.Chosen)
+	if r.Layout != nil {
+		return 1 + len(r.Layout.Chosen)
 	}
 	return min(r.Nodes, 1+treekernel.Gathered(r.Depth+1, r.K))
 }
@@ -253,10 +253,10 @@ func (j *jointRuns) writeGatherHead(n int, r *spec.DraftRequest) error {
 	j.words = append(j.words[:0], uint32(levels), uint32(n), uint32(t.passes.padded(n)), uint32(base), t.seq.Padding(),
 		uint32(r.Root()), 0)
 	j.words = append(j.words, t.slots...)
-	if r.Shape != nil {
+	if r.Layout != nil {
 		j.words[6] = 1
 		j.words = append(j.words, treekernel.NotGathered)
-		for _, c := range r.Shape.Chosen {
+		for _, c := range r.Layout.Chosen {
 			j.words = append(j.words, uint32(c))
 		}
 	}

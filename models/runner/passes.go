@@ -141,7 +141,7 @@ func (t *treePasses) recordFilter(b *graph.Batch, key part, p *partPrograms) {
 	b.Add(r, &p.filter)
 }
 
-// makeFilter compiles the filter program of single rows if a lean load left it out.
+// makeFilter compiles the filter program of single rows if a fast start left it out.
 func (t *treePasses) makeFilter() error {
 	key := part{0, 1}
 	p := t.programs[key]

@@ -253,11 +253,11 @@ func TestTooLargeBuffers(t *testing.T) {
 	}
 }
 
-// TestSpeculationOnFamilies drafts with a model of a family for another of the same family: the tokens equal those
-// of plain decoding.
-func TestSpeculationOnFamilies(t *testing.T) {
+// TestSpeculationOnArchitectures drafts with a model of an architecture for another of the same architecture: the
+// tokens equal those of plain decoding.
+func TestSpeculationOnArchitectures(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: other tests cover speculation, the oracles the families")
+		t.Skip("short: other tests cover speculation, the oracles the architectures")
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		tokens, samplings := 16, []spec.Sampling{{}, {Temperature: 0.8, Seed: 5}}

@@ -14,36 +14,36 @@ import (
 
 // prefillPrograms holds the input and the programs of passes that only fill the KV cache.
 type prefillPrograms struct {
-	batch    kv.Pass
-	programs []webgpu.Program // one for each bucket up to prefillRows()
-	lean     bool             // only the buckets of leanChunks have programs
-	timer    prefillTimer
+	batch     kv.Pass
+	programs  []webgpu.Program // one for each bucket up to prefillRows()
+	fastStart bool             // only the buckets of fastStartChunks have programs
+	timer     prefillTimer
 }
 
 // recordPrefill records the programs of Prefill.
 func (d *decoder) recordPrefill(b *graph.Batch) {
 	f := &d.prefill
-	made, lean := make([]webgpu.Program, kv.Bucket(d.Graph.PrefillRows())+1), d.Graph.Options.Lean
+	made, fastStart := make([]webgpu.Program, kv.Bucket(d.Graph.PrefillRows())+1), d.Graph.Options.FastStart
 	for i, n := range kv.Buckets[:len(made)] {
-		if lean && !slices.Contains(leanChunks, n) {
+		if fastStart && !slices.Contains(fastStartChunks, n) {
 			continue
 		}
 		r := d.Graph.Recorder(fmt.Sprintf("prefill %d", n))
 		d.Graph.Forward(r, &f.batch, n)
 		b.Add(r, &made[i])
 	}
-	b.Then(func() { f.programs, f.lean = made, lean })
+	b.Then(func() { f.programs, f.fastStart = made, fastStart })
 }
 
-// leanChunks are the chunk sizes that a lean model has programs for. Chunks are not padded: a padding row costs as
-// much as a pass of its own.
-var leanChunks = []int{1, 4, 16}
+// fastStartChunks are the chunk sizes that a model with a fast start has programs for. Chunks are not padded: a padding
+// row costs as much as a pass of its own.
+var fastStartChunks = []int{1, 4, 16}
 
 // chunk returns how many of n tokens the next prefill pass consumes.
 func (d *decoder) chunk(n int) int {
 	n = min(n, d.Graph.PrefillRows())
-	if d.prefill.lean {
-		for !slices.Contains(leanChunks, n) {
+	if d.prefill.fastStart {
+		for !slices.Contains(fastStartChunks, n) {
 			n--
 		}
 	}

@@ -71,12 +71,12 @@ func (t *Target) record() error {
 	g := t.Graph
 	t.passes.results.makeMemory(&g.Options)
 	t.path = make([]uint32, t.passes.batch.Stride)
-	g.Single = g.Options.Lean && !g.Dev.Info().Host()
+	g.Single = g.Options.FastStart && !g.Dev.Info().Host()
 	defer func() { g.Single = false }()
 	if err := t.makePrefill(); err != nil {
 		return err
 	}
-	if g.Options.Lean {
+	if g.Options.FastStart {
 		return t.passes.prepare(1)
 	}
 	return t.passes.prepare(min(defaultRows, g.Options.MaxRows))
@@ -89,13 +89,13 @@ func (t *Target) makePrefill() error {
 	return t.Graph.Build(b)
 }
 
-// Warm compiles the programs that a lean load left out, for trees of up to rows nodes. It skips programs that
-// exist, so a caller can warm larger and larger trees in steps.
+// Warm compiles the programs that a fast start left out, for trees of up to rows nodes. It skips programs that exist,
+// so a caller can warm larger and larger trees in steps.
 func (t *Target) Warm(rows int) error {
-	if o := &t.Graph.Options; o.Lean {
-		o.Lean = false
+	if o := &t.Graph.Options; o.FastStart {
+		o.FastStart = false
 		if err := t.makePrefill(); err != nil {
-			o.Lean = true
+			o.FastStart = true
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (t *Target) Verify(ctx context.Context, r spec.PassRequest) (*spec.Pass, er
 		return nil, err
 	}
 	if r.Kind == spec.PassSampled {
-		if err := t.compare.planTree(&r, t.Len(), d); err != nil {
+		if err := t.compare.listTree(&r, t.Len(), d); err != nil {
 			return nil, err
 		}
 	}

@@ -405,7 +405,7 @@ func TestVerifySampled(t *testing.T) {
 		m := loadTarget(t, dev, "tiny-q8_0", graph.Options{MaxRows: 192, PassRows: 64})
 		const k = 8
 		all := []int32{0, 1, 2, 3, 4, 5, 6, 7}
-		shape := &spec.Shape{Beams: [][]int32{all, all}}
+		layout := &spec.Layout{Beams: [][]int32{all, all}}
 		p := spec.Programs{Budget: spec.Budget{Levels: 3, Width: k, Nodes: 192}, Draft: spec.DraftDrawn, Depth: 2,
 			Widths: []int{k}, Pass: spec.PassSampled, Model: d}
 		if err := m.Prepare(p); err != nil {
@@ -423,7 +423,7 @@ func TestVerifySampled(t *testing.T) {
 				prefilled(t, d, body)
 				restart(t, m, body)
 				levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: root, Depth: 2, K: k,
-					Sampling: s, Drawn: true, Shape: shape}))
+					Sampling: s, Drawn: true, Layout: layout}))
 				tree, rows := sampledTree(root[0], levels)
 				before := dev.Counters()
 				pass, err := m.Verify(background, spec.PassRequest{Kind: spec.PassSampled, Sampling: s, Tree: tree,

@@ -19,8 +19,8 @@ import (
 // trees grows token trees for a draft.
 type trees struct {
 	draft         *Draft
-	plans         map[int]*plan // by k
-	last          hostTree      // the last tree; its plan is nil if the last draft was a chain
+	programs      map[int]*treePrograms // by k
+	last          hostTree              // the last tree; its programs are nil if the last draft was a chain
 	distributions distributionRows
 	pruner        pruner
 
@@ -34,16 +34,16 @@ func (t *trees) hostRows() int { return kv.Buckets[kv.Bucket(t.draft.Graph.Optio
 
 // hostTree is the host's copy of a tree. Level 0 holds the root's candidates.
 type hostTree struct {
-	plan   *plan // nil: the last draft was no tree
-	rule   candidateRule
-	base   int // committed tokens, the root included
-	levels []spec.Level
-	values [][]float32   // V of the beams that proposed each level
-	first  []int         // index in Draft.slots of each level's first beam
-	memory []levelMemory // of each level, reused from tree to tree
-	order  []int32       // scratch: a level's candidates by rank
-	scores []float32     // V of the beams that the host chose
-	broken int           // first level with logits that are not finite; -1: none
+	programs *treePrograms // nil: the last draft was no tree
+	rule     candidateRule
+	base     int // committed tokens, the root included
+	levels   []spec.Level
+	values   [][]float32   // V of the beams that proposed each level
+	first    []int         // index in Draft.slots of each level's first beam
+	memory   []levelMemory // of each level, reused from tree to tree
+	order    []int32       // scratch: a level's candidates by rank
+	scores   []float32     // V of the beams that the host chose
+	broken   int           // first level with logits that are not finite; -1: none
 }
 
 // levelMemory is the memory of a level.
@@ -56,8 +56,8 @@ type levelMemory struct {
 }
 
 // begin starts a tree after base committed tokens.
-func (g *hostTree) begin(p *plan, base int, rule candidateRule) {
-	g.plan, g.base, g.rule = p, base, rule
+func (g *hostTree) begin(p *treePrograms, base int, rule candidateRule) {
+	g.programs, g.base, g.rule = p, base, rule
 	g.levels, g.values, g.first, g.broken = g.levels[:0], g.values[:0], g.first[:0], -1
 }
 
@@ -71,7 +71,7 @@ func (g *hostTree) add(n int, estimated bool) *spec.Level {
 		g.memory = append(g.memory, levelMemory{})
 	}
 	a := &g.memory[at]
-	a.candidates, a.entropies = resize(a.candidates, n*g.plan.k), resize(a.entropies, n)
+	a.candidates, a.entropies = resize(a.candidates, n*g.programs.k), resize(a.entropies, n)
 	a.accepts, a.values = resize(a.accepts, n), resize(a.values, n)
 	l := spec.Level{Candidates: a.candidates, Entropies: a.entropies}
 	if estimated {
@@ -123,12 +123,12 @@ func (g *hostTree) best() []int32 {
 		g.order[i] = int32(i)
 	}
 	slices.SortStableFunc(g.order, func(a, b int32) int { return cmp.Compare(g.value(level, b), g.value(level, a)) })
-	return g.order[:g.plan.k]
+	return g.order[:g.programs.k]
 }
 
 // decode reads a level that n beams proposed from the readback.
 func (g *hostTree) decode(out *proposal, n int, estimated bool) {
-	k, words := g.plan.k, out.result.memory()
+	k, words := g.programs.k, out.result.memory()
 	l, level := g.add(n, estimated), g.last()
 	for beam := range n {
 		got := sample.Decode(words[out.at:], beam, k)
@@ -164,7 +164,7 @@ func (g *hostTree) slotOf(path []int32) (int, error) {
 	beam := path[level]
 	if level >= len(g.first) || beam < 0 || int(beam) >= len(g.levels[level].Beams) {
 		return 0, fmt.Errorf("runner: beam %d of level %d was committed of a draft of %d levels by %d", beam, level,
-			len(g.first), g.plan.k)
+			len(g.first), g.programs.k)
 	}
 	if level > 0 {
 		if c := g.levels[level].Candidates[g.levels[level].Beams[beam]]; c.Beam != path[level-1] {
@@ -187,28 +187,28 @@ func (t *trees) draftLevels(ctx context.Context, r *spec.DraftRequest) ([]spec.L
 	return t.end(r)
 }
 
-// given returns the beams of a request's level that its shape names; nil: the draft chooses them.
+// given returns the beams of a request's level that its layout names; nil: the draft chooses them.
 func given(r *spec.DraftRequest, level int) []int32 {
-	if r.Shape == nil {
+	if r.Layout == nil {
 		return nil
 	}
-	return r.Shape.Beams[level]
+	return r.Layout.Beams[level]
 }
 
-// checkShape refuses shapes that do not name beams of every level of a tree, and trees that need a shape.
-func checkShape(r *spec.DraftRequest) error {
-	if r.Shape == nil {
+// checkLayout refuses layouts that do not name beams of every level of a tree, and trees that need a layout.
+func checkLayout(r *spec.DraftRequest) error {
+	if r.Layout == nil {
 		if r.Drawn && r.Depth > 0 {
-			return errors.New("runner: a tree drawn without replacement needs a shape")
+			return errors.New("runner: a tree drawn without replacement needs a layout")
 		}
 		return nil
 	}
-	if len(r.Shape.Beams) != r.Depth {
-		return fmt.Errorf("runner: a shape of %d levels for a tree of %d", len(r.Shape.Beams)+1, r.Depth+1)
+	if len(r.Layout.Beams) != r.Depth {
+		return fmt.Errorf("runner: a layout of %d levels for a tree of %d", len(r.Layout.Beams)+1, r.Depth+1)
 	}
-	for _, beams := range r.Shape.Beams {
+	for _, beams := range r.Layout.Beams {
 		if len(beams) == 0 || len(beams) > r.K {
-			return fmt.Errorf("runner: a shape with %d beams of a level; want 1 to %d", len(beams), r.K)
+			return fmt.Errorf("runner: a layout with %d beams of a level; want 1 to %d", len(beams), r.K)
 		}
 	}
 	return nil
@@ -218,10 +218,10 @@ func checkShape(r *spec.DraftRequest) error {
 func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 	d := t.draft
 	rule := ruleOf(r)
-	if err := checkShape(r); err != nil {
+	if err := checkLayout(r); err != nil {
 		return err
 	}
-	p, err := t.plan(r.Depth, r.K)
+	p, err := t.programsFor(r.Depth, r.K)
 	if err != nil {
 		return err
 	}
@@ -273,10 +273,10 @@ func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 // end decodes the readback of a run that start started.
 func (t *trees) end(r *spec.DraftRequest) ([]spec.Level, error) {
 	d := t.draft
-	p := t.plans[r.K]
+	p := t.programs[r.K]
 	t.last.begin(p, d.seq.Len(), ruleOf(r))
 	t.last.decode(&p.root, 1, d.estimator != nil)
-	t.decodeLevels(p.levels[:r.Depth], 0, r.Shape)
+	t.decodeLevels(p.levels[:r.Depth], 0, r.Layout)
 	return t.drafted()
 }
 
@@ -289,7 +289,7 @@ func (t *trees) drafted() ([]spec.Level, error) {
 }
 
 // addLevel places the beams of a level and adds its pass to the run.
-func (t *trees) addLevel(p *plan, level, base int, rule candidateRule, given []int32) error {
+func (t *trees) addLevel(p *treePrograms, level, base int, rule candidateRule, given []int32) error {
 	if err := t.placeLevel(p, level, base, rule, given); err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (t *trees) addLevel(p *plan, level, base int, rule candidateRule, given []i
 }
 
 // placeLevel takes slots for the beams of a level and adds their selection, by the device or as given, to the run.
-func (t *trees) placeLevel(p *plan, level, base int, rule candidateRule, given []int32) error {
+func (t *trees) placeLevel(p *treePrograms, level, base int, rule candidateRule, given []int32) error {
 	d := t.draft
 	l, first := &p.levels[level], len(d.slots)
 	var err error
@@ -332,7 +332,7 @@ func (t *trees) placeLevel(p *plan, level, base int, rule candidateRule, given [
 }
 
 // addForward adds the programs of a level whose beams are chosen.
-func (t *trees) addForward(l *planLevel, rule candidateRule) {
+func (t *trees) addForward(l *levelPrograms, rule candidateRule) {
 	d := t.draft
 	if rule == drawn {
 		d.programs = append(d.programs, l.forward, l.store, l.out.draw)
@@ -345,7 +345,7 @@ func (t *trees) addForward(l *planLevel, rule candidateRule) {
 }
 
 // readLevels reads the levels back, and a result before them if before is not nil.
-func (t *trees) readLevels(before *result, levels []planLevel) {
+func (t *trees) readLevels(before *result, levels []levelPrograms) {
 	d := t.draft
 	d.regions = d.regions[:0]
 	if before != nil {
@@ -356,28 +356,28 @@ func (t *trees) readLevels(before *result, levels []planLevel) {
 	}
 }
 
-// decodeLevels decodes levels whose beams the device chose or a shape names; their slots begin at index first. A
+// decodeLevels decodes levels whose beams the device chose or a layout names; their slots begin at index first. A
 // pruned tree ends at the first level without beams.
-func (t *trees) decodeLevels(levels []planLevel, first int, shape *spec.Shape) {
+func (t *trees) decodeLevels(levels []levelPrograms, first int, layout *spec.Layout) {
 	g := &t.last
 	for i := range levels {
 		chosen := t.chosenBeams(&levels[i])
-		if shape != nil {
-			chosen = chosen[:len(shape.Beams[i])]
+		if layout != nil {
+			chosen = chosen[:len(layout.Beams[i])]
 		}
 		if len(chosen) == 0 {
 			return
 		}
-		g.extend(chosen, first+i*g.plan.k)
+		g.extend(chosen, first+i*g.programs.k)
 		g.decode(&levels[i].out, len(chosen), t.draft.estimator != nil)
 	}
 }
 
 // chosenBeams returns the candidates of the last level that became the beams of next, from the readback; valid
 // until the next call.
-func (t *trees) chosenBeams(next *planLevel) []int32 {
+func (t *trees) chosenBeams(next *levelPrograms) []int32 {
 	g := &t.last
-	n, k := g.plan.k, g.plan.k
+	n, k := g.programs.k, g.programs.k
 	chosen, _ := tree.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
 	if end := slices.Index(chosen, tree.NotGiven); g.rule == pruned && end >= 0 { // bound: TopK
 		n = end
@@ -402,8 +402,8 @@ func ruleOf(r *spec.DraftRequest) candidateRule {
 
 // ready reports whether the programs of a request's tree are compiled and its beams fit them.
 func (t *trees) ready(r *spec.DraftRequest) bool {
-	p := t.plans[r.K]
-	if p == nil || len(p.levels) < r.Depth || checkShape(r) != nil {
+	p := t.programs[r.K]
+	if p == nil || len(p.levels) < r.Depth || checkLayout(r) != nil {
 		return false
 	}
 	return !r.Drawn || t.drawnReady(p, r.Depth) && t.checkDistributions(r) == nil
@@ -412,7 +412,7 @@ func (t *trees) ready(r *spec.DraftRequest) bool {
 // extend grows the last tree.
 func (t *trees) extend(e spec.Extension) ([]spec.Level, error) {
 	switch {
-	case t.last.plan == nil:
+	case t.last.programs == nil:
 		return nil, errors.New("runner: no tree to grow; Draft begins one, and Commit ends it")
 	case t.last.rule == drawn:
 		return nil, errors.New("runner: a tree drawn without replacement cannot grow")
@@ -432,7 +432,7 @@ func (t *trees) grow(passes int) ([]spec.Level, error) {
 		return nil, fmt.Errorf("runner: a tree to grow by %d passes; want at least one", passes)
 	}
 	level := g.last()
-	p, err := t.plan(level+passes, g.plan.k)
+	p, err := t.programsFor(level+passes, g.programs.k)
 	if err != nil {
 		return nil, err
 	}
@@ -500,7 +500,7 @@ func (t *trees) expand(beams []int32) ([]spec.Level, error) {
 	if n > d.seq.Free() {
 		return nil, kv.ErrFull
 	}
-	if err := t.prepareHost(g.plan, n); err != nil {
+	if err := t.prepareHost(g.programs, n); err != nil {
 		return nil, err
 	}
 	first := len(d.slots)
@@ -512,7 +512,7 @@ func (t *trees) expand(beams []int32) ([]spec.Level, error) {
 	if err := t.hostPass.Write(rows); err != nil {
 		return nil, err
 	}
-	out := g.plan.hostProposal(n)
+	out := g.programs.hostProposal(n)
 	d.programs = append(d.programs[:0], t.hostForward[kv.Bucket(n)], out.rank)
 	if d.estimator != nil {
 		d.programs = append(d.programs, out.accept)

@@ -28,7 +28,7 @@ type distributionRows struct {
 // distributionsUsed returns how many rows of distributions belong to the last tree; 0 if it was not drawn
 // without replacement.
 func (t *trees) distributionsUsed() int {
-	if t.last.plan == nil || t.last.rule != drawn {
+	if t.last.programs == nil || t.last.rule != drawn {
 		return 0
 	}
 	return t.distributions.used
@@ -38,7 +38,7 @@ func (t *trees) distributionsUsed() int {
 // after the root's, whose beams the host gives.
 func (t *trees) prepareDrawn(depth, k int) error {
 	d := t.draft
-	p, err := t.plan(depth, k)
+	p, err := t.programsFor(depth, k)
 	if err != nil || t.drawnReady(p, depth) {
 		return err
 	}
@@ -70,7 +70,7 @@ func (t *trees) prepareDrawn(depth, k int) error {
 }
 
 // drawnReady reports whether prepareDrawn has nothing to compile.
-func (t *trees) drawnReady(p *plan, depth int) bool {
+func (t *trees) drawnReady(p *treePrograms, depth int) bool {
 	return p != nil && p.root.draw != 0 && len(p.levels) >= depth && (depth == 0 || p.levels[depth-1].store != 0)
 }
 
@@ -104,7 +104,7 @@ func (t *trees) prepareDistributions() error {
 }
 
 // drawChildren records the drawing of k candidates a row, without replacement.
-func (t *trees) drawChildren(b *graph.Batch, p *plan, out *proposal, positions kernels.View) {
+func (t *trees) drawChildren(b *graph.Batch, p *treePrograms, out *proposal, positions kernels.View) {
 	g := t.draft.Graph
 	r := g.Recorder(fmt.Sprintf("children %d by %d", out.rows, p.k))
 	sample.Record(r, g.Kernels.Lanes, g.LogitRows(out.rows), p.k, sample.TemperedLogProbs, g.Space.Draw, positions,

@@ -53,7 +53,7 @@ func TestDrawnTree(t *testing.T) {
 			r := spec.DraftRequest{Pending: text[len(text)-pending:], Depth: 2, K: k,
 				Sampling: spec.Sampling{Temperature: 1.3, Seed: uint64(5 + pending),
 					TopK: 2, TopP: 0.1}, // filters are ignored
-				Drawn: true, Shape: &spec.Shape{Beams: [][]int32{{2, 0, 3}, {11, 1}}}}
+				Drawn: true, Layout: &spec.Layout{Beams: [][]int32{{2, 0, 3}, {11, 1}}}}
 			prefilled(t, d, text[:len(text)-pending])
 			before := dev.Counters()
 			levels := mustLevels(t)(d.Draft(background, r))
@@ -122,7 +122,7 @@ func TestDrawnTreeRoom(t *testing.T) {
 		all[i] = int32(15 - i)
 	}
 	beams := slices.Repeat([][]int32{all}, 8)
-	r := spec.DraftRequest{Pending: text[12:], Depth: 8, K: 16, Drawn: true, Shape: &spec.Shape{Beams: beams}}
+	r := spec.DraftRequest{Pending: text[12:], Depth: 8, K: 16, Drawn: true, Layout: &spec.Layout{Beams: beams}}
 	free := d.seq.Free()
 	refused := func(what string) {
 		t.Helper()

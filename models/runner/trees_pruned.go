@@ -42,7 +42,7 @@ func (t *trees) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 	if k > tree.MostPruned || len(c.Units) > tree.MostPruneUnits {
 		return t.prepareExpanded(depth, k)
 	}
-	p, err := t.plan(depth, k)
+	p, err := t.programsFor(depth, k)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (t *trees) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 
 // prunedReady reports whether the programs of a pruned tree are compiled.
 func (t *trees) prunedReady(r *spec.DraftRequest) bool {
-	p := t.plans[r.K]
+	p := t.programs[r.K]
 	return t.pruner.net.Size > 0 && t.pruner.holds(r.Classifier) && p != nil && len(p.levels) >= r.Depth &&
 		(r.Depth == 0 || p.levels[r.Depth-1].prune != 0)
 }
@@ -98,7 +98,7 @@ func (t *trees) draftPruned(ctx context.Context, r *spec.DraftRequest) ([]spec.L
 	if !t.prunedReady(r) {
 		return nil, nil
 	}
-	ahead, p := min(max(r.Ahead, 0), r.Depth), t.plans[r.K]
+	ahead, p := min(max(r.Ahead, 0), r.Depth), t.programs[r.K]
 	begun := *r
 	begun.Depth, t.pruner.depth = ahead, r.Depth
 	if err := t.start(ctx, &begun); err != nil {
@@ -135,7 +135,7 @@ func (t *trees) draftPruned(ctx context.Context, r *spec.DraftRequest) ([]spec.L
 func (t *trees) finishPruned() ([]spec.Level, error) {
 	d := t.draft
 	g := &t.last
-	level, p := g.last(), g.plan
+	level, p := g.last(), g.programs
 	beams := g.levels[level].Beams
 	if len(beams) == 0 || len(g.first) > level {
 		return nil, errors.New("runner: the pruned tree is complete")

@@ -317,7 +317,7 @@ func smallJSON(t testing.TB) []byte {
 		sequence(splitBy(qwen2Original), byteLevel(false)), false, true)
 }
 
-// The expressions as tokenizer.json files of the families have them.
+// The expressions as tokenizer.json files of the models have them.
 const (
 	qwen2Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ` +
 		`?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`

@@ -264,8 +264,8 @@ func (t *Tokenizer) makePieces() {
 // stripSides says on which sides of a token white space is dropped.
 type stripSides struct{ left, right bool }
 
-// readStrip reads which tokens strip spaces around them. GGUF has no field for it: files made from tokenizer.json
-// carry two keys of this package, and of the other supported families only Phi-3's need it.
+// readStrip reads which tokens strip spaces around them. GGUF has no field for it: files made from tokenizer.json carry
+// two keys of this package, and of the other supported architectures only Phi-3's need it.
 func (t *Tokenizer) readStrip(f *gguf.File) (map[int32]stripSides, error) {
 	strip := map[int32]stripSides{}
 	for _, key := range []string{keyLeft, keyRight} {

@@ -241,7 +241,7 @@ func TestWordsMatchScanners(t *testing.T) {
 	}
 }
 
-func TestWordsOfFamilies(t *testing.T) {
+func TestWordsOfArchitectures(t *testing.T) {
 	const text = "func (x) y1234 := a+b  // 你好abc don't\n\n\tok"
 	for pre, want := range map[string]string{
 		"falcon": `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" ` +

@@ -44,8 +44,8 @@ func (c *C2TClassifier) Encode() ([]byte, error) {
 	return spec.EncodeCalibration(KindC2T, c)
 }
 
-// Matches refuses another pair of models than the classifier was trained for. The
-// shape of its training trees binds nothing: depth is a feature.
+// Matches refuses another pair of models than the classifier was trained for. The size of its training trees binds
+// nothing: depth is a feature.
 func (c *C2TClassifier) Matches(have spec.Fingerprint) error {
 	if err := c.Fingerprint.MatchesModels(have); err != nil {
 		return fmt.Errorf("spec: the c2t classifier was trained for %w; train one with foretoken train c2t", err)

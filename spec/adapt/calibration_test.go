@@ -174,12 +174,12 @@ func TestFingerprintsMatch(t *testing.T) {
 	if err := h.Matches(same); err != nil {
 		t.Errorf("a renamed file: %v", err)
 	}
-	shaped := fingerprint().Shaped(4, 3, 16)
-	if shaped.TopK != 4 || shaped.Depth != 3 || shaped.Nodes != 16 || shaped.Draft != fingerprint().Draft {
-		t.Errorf("shaped %+v", shaped)
+	tree := fingerprint().WithTree(4, 3, 16)
+	if tree.TopK != 4 || tree.Depth != 3 || tree.Nodes != 16 || tree.Draft != fingerprint().Draft {
+		t.Errorf("fingerprint %+v", tree)
 	}
-	if err := c.Matches(shaped); err != nil {
-		t.Errorf("the classifier refuses another shape of tree: %v", err)
+	if err := c.Matches(tree); err != nil {
+		t.Errorf("the classifier refuses another tree: %v", err)
 	}
 	for _, m := range []struct {
 		edit func(*spec.Fingerprint)
@@ -197,9 +197,9 @@ func TestFingerprintsMatch(t *testing.T) {
 			}
 		}
 	}
-	if err := h.Matches(shaped); err == nil ||
+	if err := h.Matches(tree); err == nil ||
 		!strings.HasSuffix(err.Error(), "foretoken calibrate hetero --top-k 4 --depth 3 --nodes 16") {
-		t.Errorf("another shape: %v", err)
+		t.Errorf("another tree: %v", err)
 	}
 	f := fingerprint()
 	f.Draft.Hash = "1"
@@ -209,23 +209,23 @@ func TestFingerprintsMatch(t *testing.T) {
 }
 
 func TestHeteroForChoosesBins(t *testing.T) {
-	shaped := func(k, d, n int) *HeteroCalibration {
+	bins := func(k, d, n int) *HeteroCalibration {
 		h := heteroCalibration()
-		h.Fingerprint = h.Fingerprint.Shaped(k, d, n)
+		h.Fingerprint = h.Fingerprint.WithTree(k, d, n)
 		return h
 	}
-	all := []*HeteroCalibration{shaped(10, 5, 60), shaped(4, 4, 16)}
+	all := []*HeteroCalibration{bins(10, 5, 60), bins(4, 4, 16)}
 	pair := fingerprint()
-	if h, err := HeteroFor(all, pair.Shaped(4, 4, 16)); err != nil || h != all[1] {
+	if h, err := HeteroFor(all, pair.WithTree(4, 4, 16)); err != nil || h != all[1] {
 		t.Errorf("%+v, %v", h, err)
 	}
-	other := pair.Shaped(10, 5, 60)
+	other := pair.WithTree(10, 5, 60)
 	other.Draft.Hash = "cc"
 	for want, c := range map[string]struct {
 		all  []*HeteroCalibration
 		have spec.Fingerprint
 	}{
-		"calibrate hetero --top-k 5 --depth 4 --nodes 16": {all, pair.Shaped(5, 4, 16)},
+		"calibrate hetero --top-k 5 --depth 4 --nodes 16": {all, pair.WithTree(5, 4, 16)},
 		"draft small.gguf": {all, other}, // the bins of this tree, though another tree's come first
 		"there are no":     {nil, other},
 	} {

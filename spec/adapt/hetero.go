@@ -15,7 +15,7 @@ import (
 // KindHetero is the kind field of a HeteroCalibration's file.
 const KindHetero = "hetero"
 
-// HeteroCalibration holds HeteroSpec's entropy bins for a pair of models and a shape of draft tree.
+// HeteroCalibration holds HeteroSpec's entropy bins for a pair of models and the settings of a draft tree.
 type HeteroCalibration struct {
 	spec.CalibrationHeader
 	// Greedy bins are for trees ranked by the draft's ln q: at temperature 0, or uncoupled.
@@ -49,18 +49,18 @@ func (h *HeteroCalibration) Matches(have spec.Fingerprint) error {
 	if err := h.Fingerprint.MatchesModels(have); err != nil {
 		return s.refit(err)
 	}
-	return h.FitsTree(s)
+	return h.MatchesTree(s)
 }
 
-// FitsTree returns an error if the bins were fitted to another tree than that of the settings.
-func (h *HeteroCalibration) FitsTree(s HeteroSettings) error {
-	if err := h.Fingerprint.MatchesShape(s.TopK, s.Depth, s.Nodes); err != nil {
+// MatchesTree returns an error if the bins were fitted to another tree than that of the settings.
+func (h *HeteroCalibration) MatchesTree(s HeteroSettings) error {
+	if err := h.Fingerprint.MatchesTree(s.TopK, s.Depth, s.Nodes); err != nil {
 		return s.refit(err)
 	}
 	return nil
 }
 
-// HeteroFor returns the bins that fit a pair and a tree (see spec.Fingerprint.Shaped), the last ones of all first, or
+// HeteroFor returns the bins that fit a pair and a tree (see spec.Fingerprint.WithTree), the last ones of all first, or
 // why none fit.
 func HeteroFor(all []*HeteroCalibration, have spec.Fingerprint) (*HeteroCalibration, error) {
 	var first error
@@ -70,7 +70,7 @@ func HeteroFor(all []*HeteroCalibration, have spec.Fingerprint) (*HeteroCalibrat
 			return h, nil
 		}
 		// The bins of the right tree and another pair say more than those of another tree.
-		if first == nil || h.Fingerprint.MatchesShape(have.TopK, have.Depth, have.Nodes) == nil {
+		if first == nil || h.Fingerprint.MatchesTree(have.TopK, have.Depth, have.Nodes) == nil {
 			first = err
 		}
 	}

@@ -65,13 +65,13 @@ func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		bin := h.fit.Bin(phi)
 		d.Bin, d.Phi = bin+1, phi
 		if bin < h.fit.Low() {
-			shape := h.settings.Bin(bin)
-			if more := min(shape.Levels-1, most) - depth; more > 0 {
+			cut := h.settings.Bin(bin)
+			if more := min(cut.Levels-1, most) - depth; more > 0 {
 				if levels, err = h.Model.Extend(ctx, spec.Extension{Passes: more}); err != nil {
 					return nil, err
 				}
 			}
-			nodes = max(shape.Nodes, path)
+			nodes = max(cut.Nodes, path)
 		}
 	}
 	d.Levels = levels

@@ -61,7 +61,7 @@ type modelEstimate struct {
 	// cost of wrong estimates; gains are saved up to mostLoss. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Loss float64 `json:"loss"`
-	// Choosing compares trees that are chosen and grown after their draft with trees whose shape is fixed before it.
+	// Choosing compares trees that are chosen and grown after their draft with trees that are fixed before it.
 	Choosing choosing `json:"choosing"`
 }
 
@@ -199,7 +199,7 @@ func (a *acceptance) validate() error {
 	return a.Mixer.validate()
 }
 
-// profile estimates the yield of drafts of each shape: tokens beyond the one that every pass commits.
+// profile estimates the yield of drafts by width, levels and size: tokens beyond the one that every pass commits.
 type profile struct {
 	Widths []int     `json:"widths"` // of the draft, ascending
 	Depth  int       `json:"depth"`  // levels
@@ -220,7 +220,7 @@ func levelReach(model, width int) float64 {
 	return first + 0.15*(1-1/float64(width))
 }
 
-// ready resets a model's profile of other shapes to guesses for these.
+// ready resets a model's profile of other widths, depths or sizes to guesses for these.
 func (p *profile) ready(model int, widths []int, depth int, sizes []int) {
 	if slices.Equal(p.Widths, widths) && p.Depth == depth && slices.Equal(p.Sizes, sizes) {
 		return

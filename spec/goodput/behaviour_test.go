@@ -41,8 +41,8 @@ func gpu(skill float64, change func(*times)) *world {
 	return &world{seed: 3, vocab: 500, skill: steady(skill), times: t, noise: 0.05}
 }
 
-// shapeOf returns the mean rows verified, the mean levels drafted and the share of drafting rounds in the last half.
-func shapeOf(w *world) (rows, levels, drafts float64) {
+// meansOf returns the mean rows verified, the mean levels drafted and the share of drafting rounds in the last half.
+func meansOf(w *world) (rows, levels, drafts float64) {
 	var r, l []float64
 	watched(w, nil, func(g *Goodput, e *spec.Event) {
 		r = append(r, float64(e.Tree.Len()))
@@ -61,8 +61,8 @@ func shapeOf(w *world) (rows, levels, drafts float64) {
 }
 
 func TestDepthShallowWhenVerifySteep(t *testing.T) {
-	flatRows, flatLevels, _ := shapeOf(gpu(0.8, nil))
-	steepRows, steepLevels, _ := shapeOf(gpu(0.8, func(t *times) { t.verify = line(0.35) }))
+	flatRows, flatLevels, _ := meansOf(gpu(0.8, nil))
+	steepRows, steepLevels, _ := meansOf(gpu(0.8, func(t *times) { t.verify = line(0.35) }))
 	if steepRows > 0.6*flatRows || steepLevels >= flatLevels {
 		t.Errorf("%.1f rows and %.1f levels where verification is steep, %.1f and %.1f where it is flat",
 			steepRows, steepLevels, flatRows, flatLevels)
@@ -70,8 +70,8 @@ func TestDepthShallowWhenVerifySteep(t *testing.T) {
 }
 
 func TestDepthShallowWhenDraftExpensive(t *testing.T) {
-	_, cheap, _ := shapeOf(gpu(0.8, func(t *times) { t.level = 0.03 }))
-	_, dear, _ := shapeOf(gpu(0.8, func(t *times) { t.level = 0.4 }))
+	_, cheap, _ := meansOf(gpu(0.8, func(t *times) { t.level = 0.03 }))
+	_, dear, _ := meansOf(gpu(0.8, func(t *times) { t.level = 0.4 }))
 	if dear > cheap-1 {
 		t.Errorf("%.1f levels by an expensive draft, %.1f by a cheap one", dear, cheap)
 	}

@@ -50,7 +50,7 @@ type Goodput struct {
 	// State of the current round.
 	proposed  bool
 	bestSpeed float64   // of its choices, as acceptance.speed
-	used      shape     // the draft that a model made; width 0: none took part
+	used      option    // the draft that a model made; width 0: none took part
 	exploring bool      // it took part against the estimates
 	grows     int       // calls of Extend, one level each
 	round     int       // of the request, from 1
@@ -199,14 +199,14 @@ func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	for i, m := range g.Models {
 		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
 			g.options(i, length, b, func(tokens, seconds float64) bool { return tokens > rate*seconds },
-				func(_ shape, tokens, seconds float64) { rate = tokens / seconds })
+				func(_ option, tokens, seconds float64) { rate = tokens / seconds })
 		}
 	}
 	g.bestSpeed = rate * g.Costs.plainTime()
 }
 
-// shape is a draft of one call of Draft.
-type shape struct {
+// option is a draft that one call of Draft can make.
+type option struct {
 	model         int // index in Models
 	width, levels int
 	rows          int     // of the target's pass, if it is one run with the draft
@@ -214,12 +214,12 @@ type shape struct {
 	lag           float64 // seconds for that
 }
 
-// shape returns the best draft of a model after length tokens. Its value is -Inf if none fits.
-func (g *Goodput) shape(model, length int, b spec.Budget) shape {
+// bestOption returns the best draft of a model after length tokens. Its value is -Inf if none fits.
+func (g *Goodput) bestOption(model, length int, b spec.Budget) option {
 	price := g.price()
-	best := shape{value: math.Inf(-1)}
+	best := option{value: math.Inf(-1)}
 	g.options(model, length, b, func(tokens, seconds float64) bool { return tokens-price*seconds > best.value },
-		func(s shape, tokens, seconds float64) {
+		func(s option, tokens, seconds float64) {
 			best = s
 			best.value = tokens - price*seconds
 		})
@@ -231,7 +231,7 @@ func (g *Goodput) shape(model, length int, b spec.Budget) shape {
 // seconds that their rounds are expected to have, without the time that the model lags behind. A draft that is better
 // with some tokens and seconds is better with more tokens and less time, too.
 func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, seconds float64) bool,
-	yield func(s shape, tokens, seconds float64)) {
+	yield func(s option, tokens, seconds float64)) {
 	d, costs, profile := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
@@ -256,7 +256,7 @@ func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, 
 			if better(1+gains[len(gains)-1], draft+verify[0]) { // than the best that any of them can be
 				for size, gain := range gains {
 					if better(1+gain, draft+verify[size]) {
-						yield(shape{width: w, levels: levels, rows: profile.Sizes[size]}, 1+gain, draft+verify[size])
+						yield(option{width: w, levels: levels, rows: profile.Sizes[size]}, 1+gain, draft+verify[size])
 					}
 				}
 			}
@@ -266,7 +266,7 @@ func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, 
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
-	g.proposed, g.used, g.exploring = true, shape{}, false
+	g.proposed, g.used, g.exploring = true, option{}, false
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
@@ -345,22 +345,22 @@ func (g *Goodput) affordable() []int {
 // mostLoss returns the loss from which on a model has to wait for exploration.
 func (g *Goodput) mostLoss() float64 { return mostLoss / float64(g.Models.count()) }
 
-// choose decides whether to draft, by which model and in which shape. value is that of the round without a model.
-func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, drafts bool) {
+// choose decides whether to draft, by which model, and how much. value is that of the round without a model.
+func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option, drafts bool) {
 	if b.Levels < 1 {
 		return best, false
 	}
-	var room [MostModels]shape
-	shapes := room[:0]
+	var room [MostModels]option
+	options := room[:0]
 	for i, m := range g.Models {
 		if m == nil {
 			continue
 		}
-		s := g.shape(i, length, b)
+		s := g.bestOption(i, length, b)
 		if math.IsInf(s.value, -1) {
 			continue
 		}
-		shapes = append(shapes, s)
+		options = append(options, s)
 		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < g.mostLoss() && v > value {
 			best, value, drafts = s, v, true
 		}
@@ -368,14 +368,14 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 	// The estimates advise against the other models. They age, so the one that drafted last longest ago is tried within
 	// the exploration budget.
 	oldest := -1
-	for i, s := range shapes {
+	for i, s := range options {
 		if (!drafts || s.model != best.model) &&
-			(oldest < 0 || g.drafts[s.model].last < g.drafts[shapes[oldest].model].last) {
+			(oldest < 0 || g.drafts[s.model].last < g.drafts[options[oldest].model].last) {
 			oldest = i
 		}
 	}
 	if oldest >= 0 {
-		s := shapes[oldest]
+		s := options[oldest]
 		loss := max(0, value-s.value)/g.price() + s.lag
 		if g.Costs.explored+loss <= explorationShare*g.Costs.spent+firstExploration*g.Costs.plainTime() {
 			g.exploring = true
@@ -446,7 +446,7 @@ func (g *Goodput) judge(e *spec.Event) {
 
 // grow drafts: in the run that verifies, if that is expected to bring more, or in one call of Draft and then level by
 // level while the next level promises more than it costs.
-func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
+func (g *Goodput) grow(ctx context.Context, seq []int32, s option, b spec.Budget) error {
 	d, begin := &g.drafts[s.model], g.Clock()
 	fed, err := d.Follow(ctx, seq, 2)
 	if err != nil {
@@ -507,7 +507,7 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 
 // promising reports whether one more level is expected to pay. Held by TestTreesEndAtTheEndsOfStairs and
 // TestBusyMachinesDoNotMislead.
-func (g *Goodput) promising(levels int, s shape) bool {
+func (g *Goodput) promising(levels int, s option) bool {
 	c := &g.candidates
 	gain := c.frontier(levels-1, s.width) * levelReach(s.model, s.width)
 	rows, _ := c.best(g.ladder, g.price(), g.Costs.verifyTime)

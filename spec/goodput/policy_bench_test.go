@@ -131,11 +131,11 @@ func BenchmarkPolicies(b *testing.B) {
 		tree = c.build(max(rows, 8))
 		return nil
 	})
-	each("goodput shape", func() error {
+	each("goodput bestOption", func() error {
 		g := Goodput{Costs: costs, Levels: 5, learnt: a, drafts: [MostModels]drafting{{
 			Sequence: draft.Sequence{Model: spectest.NewDraft(target, 1024, 0.4)}, widths: []int{1, 2, 4},
 		}}}
-		if s := g.shape(0, len(seq), spec.Budget{Levels: 5, Nodes: 16}); s.levels == 0 {
+		if s := g.bestOption(0, len(seq), spec.Budget{Levels: 5, Nodes: 16}); s.levels == 0 {
 			b.Fatal("no draft was chosen")
 		}
 		return nil

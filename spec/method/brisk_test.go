@@ -115,10 +115,10 @@ func (m *brisk) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Level, e
 	m.roots = append(m.roots[:0], r.Pending[len(r.Pending)-1])
 	m.k, m.levels = r.K, m.levels[:0]
 	m.propose(1)
-	if r.Shape == nil {
+	if r.Layout == nil {
 		return m.Extend(ctx, spec.Extension{Passes: r.Depth})
 	}
-	for _, beams := range r.Shape.Beams {
+	for _, beams := range r.Layout.Beams {
 		m.expand(beams)
 	}
 	return m.levels, nil

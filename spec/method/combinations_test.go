@@ -297,7 +297,7 @@ func TestJointDistributionOfEveryDrawnDraft(t *testing.T) {
 				t.Fatal(err)
 			}
 			counts, sum := outcomes(t, target, p, sampling)
-			spectest.Fits(t, name, counts, want)
+			spectest.ChiSquare(t, name, counts, want)
 			if sum.Accepted == 0 || sum.Corrected == 0 || sum.Bonus == 0 {
 				t.Errorf("%s: the test did not reach every case: %+v", name, sum)
 			}

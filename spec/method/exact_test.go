@@ -35,7 +35,7 @@ func (e *everyNth) NextBudget(spec.Budget) spec.Budget {
 	return spec.Budget{}
 }
 
-// changing asks for another shape every round, up to absurd ones.
+// changing asks for another budget every round, up to absurd ones.
 type changing struct{ round int }
 
 func (c *changing) NextBudget(spec.Budget) spec.Budget {

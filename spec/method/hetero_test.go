@@ -79,10 +79,10 @@ func TestHeteroBudgetsByHand(t *testing.T) {
 		return c
 	}
 	for _, c := range []struct {
-		name   string
-		config Config
-		shapes []spec.Budget
-		all    spec.Budget
+		name    string
+		config  Config
+		budgets []spec.Budget
+		all     spec.Budget
 	}{
 		{"the paper's", base, []spec.Budget{{Levels: 6, Width: 10, Nodes: 60}, {Levels: 9, Width: 10, Nodes: 21},
 			{Levels: 8, Width: 10, Nodes: 38}, {Levels: 7, Width: 10, Nodes: 61}},
@@ -119,11 +119,11 @@ func TestHeteroBudgetsByHand(t *testing.T) {
 			spec.Budget{Levels: 6, Width: 10, Nodes: 60}},
 	} {
 		got := []spec.Budget{{Levels: c.config.Depth + 1, Width: c.config.TopK, Nodes: c.config.Nodes}}
-		for i := range len(c.shapes) - 1 {
+		for i := range len(c.budgets) - 1 {
 			got = append(got, c.config.heteroSettings().Bin(i))
 		}
-		if !slices.Equal(got, c.shapes) {
-			t.Errorf("%s: shapes %v, want %v", c.name, got, c.shapes)
+		if !slices.Equal(got, c.budgets) {
+			t.Errorf("%s: budgets %v, want %v", c.name, got, c.budgets)
 		}
 		if got := c.config.Budget(); got != c.all {
 			t.Errorf("%s: budget %v, want %v", c.name, got, c.all)
@@ -143,7 +143,7 @@ func bins(edges []float64) *adapt.HeteroFit {
 func heteroConfig(greedy, coupled []float64) Config {
 	c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptHetero, Depth: 2, TopK: 3, Nodes: 12}
 	c.Fitted.Hetero = &adapt.HeteroCalibration{
-		CalibrationHeader: spec.CalibrationHeader{Fingerprint: spec.Fingerprint{}.Shaped(c.TopK, c.Depth, c.Nodes)},
+		CalibrationHeader: spec.CalibrationHeader{Fingerprint: spec.Fingerprint{}.WithTree(c.TopK, c.Depth, c.Nodes)},
 		Greedy:            bins(greedy), Coupled: bins(coupled),
 	}
 	return c

@@ -267,14 +267,14 @@ func init() { // not in the declaration: parts reads the table
 	drafterRows = []drafter{
 		{name: DrafterNone, budget: func(*Config) spec.Budget { return spec.Budget{} },
 			parts: noModel(func(Config) spec.Drafter { return spec.None{} })},
-		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, false, spec.DraftTree,
-			spec.DraftChain, chainParts},
-		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, false, spec.DraftTree, 0,
-			treeParts},
-		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, spec.DraftExpanded, 0,
-			shapeParts},
-		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, spec.DraftDrawn,
-			spec.DraftDrawn, shapeParts},
+		{name: DrafterChain, model: true, settings: Config{Depth: 5}, bounds: tokens[:1], budget: chainBudget,
+			programs: spec.DraftTree, sampled: spec.DraftChain, parts: chainParts},
+		{name: DrafterEAGLE2, model: true, settings: Config{Depth: 5, TopK: 10, Nodes: 60}, bounds: tree,
+			budget: treeBudget, programs: spec.DraftTree, parts: treeParts},
+		{name: DrafterStatic, model: true, settings: Config{Shape: DefaultShape()}, check: checkShape,
+			budget: shapeBudget, programs: spec.DraftExpanded, parts: shapeParts},
+		{name: DrafterSampled, model: true, settings: Config{Shape: DefaultShape()}, check: checkShape,
+			budget: shapeBudget, programs: spec.DraftDrawn, sampled: spec.DraftDrawn, parts: shapeParts},
 		{name: DrafterNgram, settings: Config{Depth: 10, NgramMax: 2, NgramMin: 1}, bounds: tokens, check: checkNgram,
 			budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter {
@@ -286,8 +286,8 @@ func init() { // not in the declaration: parts reads the table
 			})},
 		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
-		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, nil, autoBudget, true, spec.DraftTree, 0,
-			autoParts},
+		{name: DrafterAuto, settings: Config{Depth: 5, TopK: 4, Nodes: 16}, bounds: tree, budget: autoBudget,
+			costs: true, programs: spec.DraftTree, parts: autoParts},
 	}
 }
 
@@ -310,7 +310,7 @@ func autoBudget(c *Config) spec.Budget {
 	return spec.Budget{Levels: c.Depth + 1, Width: c.TopK, Nodes: max(c.Nodes, c.Depth+1)}
 }
 
-func shapeBudget(c *Config) spec.Budget { return draft.ShapeBudget(c.Shape) }
+func shapeBudget(c *Config) spec.Budget { return draft.StaticBudget(c.Shape) }
 
 // drafterNamed is the row of a drafter, empty if there is none of that name.
 func drafterNamed(name string) drafter {

@@ -72,7 +72,7 @@ func noModel(drafter func(c Config) spec.Drafter) partsFunc {
 }
 
 func shapeParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {
-	p.Drafter = &draft.ShapedTree{Model: modelOf(&c, m), Shape: c.Shape, Drawn: c.Samples(),
+	p.Drafter = &draft.StaticTree{Model: modelOf(&c, m), Shape: c.Shape, Drawn: c.Samples(),
 		Uncoupled: c.uncoupled()}
 	return nil
 }
@@ -114,7 +114,7 @@ func heteroTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
 		HeteroSettings: c.heteroSettings(),
 		Bins:           c.Fitted.Hetero,
 		Uncoupled:      c.uncoupled(),
-	}, c.Fitted.Hetero.FitsTree(c.heteroSettings())
+	}, c.Fitted.Hetero.MatchesTree(c.heteroSettings())
 }
 
 func c2tTree(c Config, model spec.DraftModel) (spec.Drafter, error) {

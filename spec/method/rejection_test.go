@@ -63,7 +63,7 @@ func TestJointDistributionOfThreeTokens(t *testing.T) {
 				counts[cell-27]++
 				sum.Add(&stats)
 			}
-			spectest.Fits(t, c.Drafter+" "+c.Verifier, counts, want)
+			spectest.ChiSquare(t, c.Drafter+" "+c.Verifier, counts, want)
 			if c.Verifier == VerifierRejection &&
 				(sum.Accepted == 0 || sum.Corrected == 0 || sum.Bonus == 0 && c.Depth < 4) {
 				t.Errorf("sampling %d: the test did not reach every case: %+v", i, sum)

@@ -31,9 +31,9 @@ func gammaQ(a, x float64) float64 {
 	return front * h
 }
 
-// Fits tests counts against the distribution p by chi-square. The tests are seeded, so one that passes once always
+// ChiSquare tests counts against the distribution p by chi-square. The tests are seeded, so one that passes once always
 // passes.
-func Fits(t testing.TB, name string, counts []int, p []float64) {
+func ChiSquare(t testing.TB, name string, counts []int, p []float64) {
 	t.Helper()
 	if value := PValue(counts, p); value < 1e-4 {
 		t.Errorf("%s: chi-square has p = %.2g\ngot  %v\nwant %v", name, value, counts, p)

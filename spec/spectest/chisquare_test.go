@@ -14,7 +14,7 @@ func TestGammaQ(t *testing.T) {
 	}
 }
 
-func TestFitsCanFail(t *testing.T) {
+func TestChiSquareCanFail(t *testing.T) {
 	if p := gammaQ(3.0/2, 40.0/2); p > 1e-4 {
 		t.Errorf("a chi-square of 40 with 3 degrees of freedom has p = %v", p)
 	}

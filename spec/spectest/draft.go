@@ -80,13 +80,13 @@ func (d *DraftModel) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 		return nil, nil // the host prunes
 	}
 	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || (r.Coupled || r.Drawn) && r.Sampling.Temperature == 0 ||
-		r.Drawn && r.Shape == nil && r.Depth > 0 {
+		r.Drawn && r.Layout == nil && r.Depth > 0 {
 		panic(fmt.Sprintf("request %+v", r))
 	}
 	slots := r.K * r.Depth
-	if r.Shape != nil {
+	if r.Layout != nil {
 		slots = 0
-		for _, beams := range r.Shape.Beams {
+		for _, beams := range r.Layout.Beams {
 			slots += len(beams)
 		}
 	}
@@ -94,10 +94,10 @@ func (d *DraftModel) Draft(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 	d.Request = r
 	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
 	d.propose()
-	if r.Shape == nil {
+	if r.Layout == nil {
 		return d.grow(r.Depth), nil
 	}
-	for _, beams := range r.Shape.Beams {
+	for _, beams := range r.Layout.Beams {
 		d.expand(beams)
 	}
 	return d.Levels, nil
@@ -171,7 +171,7 @@ func (d *DraftModel) propose() {
 		for _, id := range BestOf(ranked, d.Request.K) {
 			l.Candidates = append(l.Candidates, spec.Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
 		}
-		for d.Request.Shape != nil && len(l.Candidates) < (b+1)*d.Request.K { // a place for which there is no token
+		for d.Request.Layout != nil && len(l.Candidates) < (b+1)*d.Request.K { // a place for which there is no token
 			l.Candidates = append(l.Candidates, spec.Candidate{LogQ: float32(math.Inf(-1)), Beam: int32(b)})
 		}
 		plain := Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))

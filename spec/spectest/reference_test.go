@@ -91,8 +91,8 @@ func TestDrawsFollowTheProcessedDistribution(t *testing.T) {
 			seeds[Draw(s, logits, spec.StreamTarget, 17)]++
 		}
 		name := []string{"greedy", "temperature", "top-k", "top-p", "min-p", "all"}[i]
-		Fits(t, name+" over positions", positions, p)
-		Fits(t, name+" over seeds", seeds, p)
+		ChiSquare(t, name+" over positions", positions, p)
+		ChiSquare(t, name+" over seeds", seeds, p)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestDrawsAreIndependent(t *testing.T) {
 			a, b := pair(i + 1)
 			counts[a*4+b]++
 		}
-		Fits(t, name, counts, joint)
+		ChiSquare(t, name, counts, joint)
 	}
 	// The accept test's uniform, in 16 bins against the draft's token.
 	counts, want := make([]int, 64), make([]float64, 64)
@@ -143,7 +143,7 @@ func TestDrawsAreIndependent(t *testing.T) {
 	for i := range want {
 		want[i] = p[i/16] / 16
 	}
-	Fits(t, "uniform and draft", counts, want)
+	ChiSquare(t, "uniform and draft", counts, want)
 }
 
 func TestVerifierKeepsTheTargetsDistribution(t *testing.T) {
@@ -166,12 +166,12 @@ func TestVerifierKeepsTheTargetsDistribution(t *testing.T) {
 			}
 			counts[v.Token]++
 		}
-		Fits(t, "output", counts, c.p)
+		ChiSquare(t, "output", counts, c.p)
 		overlap := 0.0
 		for i := range c.p {
 			overlap += min(c.p[i], c.q[i])
 		}
-		Fits(t, "acceptance is the overlap of p and q", accepted, []float64{overlap, max(1-overlap, 0)})
+		ChiSquare(t, "acceptance is the overlap of p and q", accepted, []float64{overlap, max(1-overlap, 0)})
 	}
 }
 

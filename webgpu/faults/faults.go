@@ -37,8 +37,8 @@ const (
 	Hang           // the device does not answer any more, nor any later call
 )
 
-// Plan decides what goes wrong. It may be shared by several devices, one after the other.
-type Plan struct {
+// Script decides what goes wrong. It may be shared by several devices, one after the other.
+type Script struct {
 	// At is asked before each call; n counts calls of all kinds, from 0, and label names the new object or the
 	// programs that run. Nil: no call fails.
 	At func(n int, c Call, label string) Fault
@@ -51,14 +51,14 @@ type Plan struct {
 }
 
 // Calls returns the number of calls so far.
-func (p *Plan) Calls() int {
+func (p *Script) Calls() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
 }
 
 // Live returns the number of buffers and programs that exist.
-func (p *Plan) Live() int {
+func (p *Script) Live() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
@@ -68,7 +68,7 @@ func (p *Plan) Live() int {
 	return n
 }
 
-func (p *Plan) ask(c Call, label string) Fault {
+func (p *Script) ask(c Call, label string) Fault {
 	p.mu.Lock()
 	n := p.calls
 	p.calls++
@@ -80,7 +80,7 @@ func (p *Plan) ask(c Call, label string) Fault {
 }
 
 // made counts objects of a device: 1 for a new one, -1 for a freed one.
-func (p *Plan) made(d *Device, n int) {
+func (p *Script) made(d *Device, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.live == nil {
@@ -94,7 +94,7 @@ func (p *Plan) made(d *Device, n int) {
 // Device is a webgpu.Device. Free it as the one inside.
 type Device struct {
 	webgpu.Device
-	plan *Plan
+	script *Script
 
 	mu     sync.Mutex
 	hung   bool
@@ -107,16 +107,16 @@ var (
 	_ webgpu.Profiler           = (*Device)(nil)
 )
 
-// New has a device go wrong as planned.
-func New(inside webgpu.Device, p *Plan) *Device {
-	return &Device{Device: inside, plan: p, labels: map[webgpu.Program]string{}}
+// New has a device go wrong as the script says.
+func New(inside webgpu.Device, p *Script) *Device {
+	return &Device{Device: inside, script: p, labels: map[webgpu.Program]string{}}
 }
 
-// enter injects the planned fault of a call.
+// enter injects the fault of a call.
 func (d *Device) enter(c Call, label string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fault := d.plan.ask(c, label)
+	fault := d.script.ask(c, label)
 	if err := d.Lost(); err != nil {
 		return fmt.Errorf("faults: %s %s: %w", c, label, err)
 	}
@@ -130,8 +130,8 @@ func (d *Device) enter(c Call, label string) error {
 		d.hung = true
 	}
 	if d.hung {
-		time.Sleep(d.plan.Timeout)
-		return fmt.Errorf("faults: %s %s: %w: waited %v", c, label, webgpu.ErrTimeout, d.plan.Timeout)
+		time.Sleep(d.script.Timeout)
+		return fmt.Errorf("faults: %s %s: %w: waited %v", c, label, webgpu.ErrTimeout, d.script.Timeout)
 	}
 	return nil
 }
@@ -143,14 +143,14 @@ func (d *Device) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.B
 	}
 	b, err := d.Device.NewBuffer(label, size, usage)
 	if err == nil {
-		d.plan.made(d, 1)
+		d.script.made(d, 1)
 	}
 	return b, err
 }
 
 // FreeBuffer gives a buffer back.
 func (d *Device) FreeBuffer(b webgpu.Buffer) {
-	d.plan.made(d, -1)
+	d.script.made(d, -1)
 	d.Device.FreeBuffer(b)
 }
 
@@ -174,7 +174,7 @@ func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 	}
 	p, err := d.Device.NewProgram(label, dispatches)
 	if err == nil {
-		d.plan.made(d, 1)
+		d.script.made(d, 1)
 		d.mu.Lock()
 		d.labels[p] = label
 		d.mu.Unlock()
@@ -184,7 +184,7 @@ func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 
 // FreeProgram gives a program back.
 func (d *Device) FreeProgram(p webgpu.Program) {
-	d.plan.made(d, -1)
+	d.script.made(d, -1)
 	d.mu.Lock()
 	delete(d.labels, p)
 	d.mu.Unlock()
@@ -242,7 +242,7 @@ func (d *Device) Profile(p webgpu.Program) (webgpu.Profile, error) {
 // Destroy loses the device and frees all it holds.
 func (d *Device) Destroy() {
 	d.Device.Destroy()
-	d.plan.mu.Lock()
-	defer d.plan.mu.Unlock()
-	delete(d.plan.live, d)
+	d.script.mu.Lock()
+	defer d.script.mu.Unlock()
+	delete(d.script.live, d)
 }

@@ -1,6 +1,6 @@
 package kernels
 
-// Heads is the shape of an attention layer.
+// Heads describes the heads of an attention layer.
 type Heads struct {
 	Query, KV int // Query is a multiple of KV
 	Dim       int // of a head, a multiple of 8 from 8 to 256

@@ -396,11 +396,11 @@ func chainBits(b kerneltest.Bench, l bitsLogits, p kernels.DrawParams, number in
 				TargetRecord: records[0], DraftRecord: records[1], Draw: draw, Positions: at, Out: out})
 		}, out, target.View, draft.View, at, records[0], records[1], scratch)[:len(order)*sample.RejectWords]
 	}}, {name: name("verify"), rows: func(order []int) []uint32 {
-		var plan tree.Plan
+		var lists tree.ChildLists
 		for at, row := range order {
-			plan.Add(uint32(100+row), uint32(at), []int32{int32(row), int32(200 + row), int32(400 + row)})
+			lists.Add(uint32(100+row), uint32(at), []int32{int32(row), int32(200 + row), int32(400 + row)})
 		}
-		nodes, children := b.U32(plan.Nodes), b.U32(plan.Children)
+		nodes, children := b.U32(lists.Nodes), b.U32(lists.Children)
 		defer b.Free(nodes, children)
 		return filtered(order, tree.VerdictWords, func(r *kernels.Recorder, target, draft kernels.Logits,
 			records [2]kernels.View, out kernels.View) {

@@ -207,7 +207,7 @@ func (x *machine) closure(key [3]int32) ([]item, bool) {
 			found = append(found, i)
 			continue
 		case opLook:
-			duties, ok := x.pass(p.look, moment, i.duties)
+			duties, ok := x.look(p.look, moment, i.duties)
 			if duties < 0 {
 				if !ok {
 					return nil, false
@@ -226,8 +226,8 @@ func (x *machine) closure(key [3]int32) ([]item, bool) {
 	return found, true
 }
 
-// pass is the duties after a look; -1 where it does not hold. It is false when no more may be spent.
-func (x *machine) pass(id int, moment, duties int32) (int32, bool) {
+// look returns the duties after a look, -1 where it does not hold. ok is false when no more may be spent.
+func (x *machine) look(id int, moment, duties int32) (after int32, ok bool) {
 	b, l := x.b, x.b.looks[id]
 	if l.behind {
 		at := b.states[moment][id]

@@ -113,13 +113,13 @@ export class ForetokenBenchmark extends HTMLElement {
         "div",
         { class: "foretoken benchmark" },
         this.#error,
-        el("div", { class: "columns" }, this.#plan(), this.#results),
+        el("div", { class: "columns" }, this.#form(), this.#results),
       ),
     );
     this.#show([]);
   }
 
-  #plan(): HTMLElement {
+  #form(): HTMLElement {
     const groups = (["exact", "distribution", "lossy"] as const).map((exactness) =>
       el(
         "fieldset",

@@ -10,7 +10,7 @@ import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { METHODS } from "../engine/methods.ts";
 import {
   Engine,
-  type BenchPlan,
+  type BenchMatrix,
   type BenchReport,
   type BenchUpdate,
   type CostReport,
@@ -92,9 +92,9 @@ const onUpdate = ({ done, total }: BenchUpdate): void => {
   status.textContent = `${done}/${total}`;
 };
 
-async function bench(plan: BenchPlan): Promise<BenchReport> {
+async function bench(matrix: BenchMatrix): Promise<BenchReport> {
   await load();
-  return (await loading!).bench(plan, { onUpdate }).result;
+  return (await loading!).bench(matrix, { onUpdate }).result;
 }
 
 async function costs(measurement: Omit<Measurement, "what"> = {}): Promise<CostReport> {

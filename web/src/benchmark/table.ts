@@ -26,7 +26,7 @@ export function parsePrompts(text: string, file = "the prompts"): BenchPrompt[] 
   return prompts;
 }
 
-/** Formats a request as an item of a method list: hetero:depth=4,theta=0.84. The plan sets length and sampling. */
+/** Formats a request as an item of a method list: hetero:depth=4,theta=0.84. The matrix sets length and sampling. */
 export function methodRow(request: GenerateRequest): string {
   const settings = FIELDS.filter(
     (f) => f.group !== "sampling" && request[f.key] !== undefined && request[f.key] !== null,

@@ -45,7 +45,7 @@ export type {
   Usage,
 } from "./openai.ts";
 export type {
-  BenchPlan,
+  BenchMatrix,
   BenchPrompt,
   BenchReport,
   BenchRow,

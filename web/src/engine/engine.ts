@@ -31,7 +31,7 @@ import { checkFields, FUNCTION, membersOf, namesOf, randomId, SIGNAL, typeName, 
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
 import type {
   Ask,
-  BenchPlan,
+  BenchMatrix,
   BenchReport,
   BenchUpdate,
   Catalog,
@@ -351,12 +351,12 @@ export class Engine {
   }
 
   /** Benchmarks methods against plain decoding, interleaved prompt by prompt. The engine must be idle. */
-  bench(plan: BenchPlan, options: MeasureOptions = {}): BenchRun {
+  bench(matrix: BenchMatrix, options: MeasureOptions = {}): BenchRun {
     const work = new AbortController();
     const message = (id: number): ToWorker => {
-      const of = plain(membersOf(plan));
+      const of = plain(membersOf(matrix));
       checkSeed(of.request?.seed);
-      return { op: "bench", id, plan: textOf(of) };
+      return { op: "bench", id, matrix: textOf(of) };
     };
     return { result: this.#measure(message, options, work), stop: () => this.#stop(work) };
   }

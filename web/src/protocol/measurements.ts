@@ -9,7 +9,7 @@ export interface BenchPrompt {
 }
 
 /** A benchmark of methods × prompts × repetitions, each compared with plain decoding in the same run. */
-export interface BenchPlan {
+export interface BenchMatrix {
   /** Method names with settings after a colon, as on the command line: "none,eagle2:depth=4,mars:theta=0.84". */
   methods: string;
   prompts: BenchPrompt[];
@@ -88,7 +88,7 @@ export interface Measurement {
   rows?: number[];
   /** Costs: length of the draft's longest chain. */
   tokens?: number;
-  /** Profile: beams of a level of the draft; the methods to profile, as in {@link BenchPlan}; their prompt. */
+  /** Profile: beams of a level of the draft; the methods to profile, as in {@link BenchMatrix}; their prompt. */
   beams?: number;
   methods?: string;
   prompt?: string;

@@ -4,7 +4,7 @@
  * text without parsing it, and the page parses it.
  */
 import type { Exactness, GenerateRequest, Result } from "./generation.ts";
-import type { BenchPlan, Measurement } from "./measurements.ts";
+import type { BenchMatrix, Measurement } from "./measurements.ts";
 
 export type * from "./generation.ts";
 export type * from "./measurements.ts";
@@ -56,7 +56,7 @@ export interface GoEngine {
   chat(actionJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
   /** Embeds texts; resolves with a list of {@link Embedding}. */
   embed(requestJSON: string): Promise<string>;
-  /** Runs a {@link BenchPlan}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
+  /** Runs a {@link BenchMatrix}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
   bench(planJSON: string, onUpdate: (json: string) => void): Promise<string>;
   /** Runs a {@link Measurement}; resolves with a {@link CostReport}, {@link ProfileReport} or {@link DoctorReport}. */
   measure(measurementJSON: string, onUpdate: (json: string) => void): Promise<string>;
@@ -330,7 +330,7 @@ export type ToWorker =
   | { op: "generate"; id: number; request: JSONText }
   | { op: "chat"; id: number; action: JSONText }
   | { op: "embed"; id: number; request: JSONText }
-  | { op: "bench"; id: number; plan: JSONText }
+  | { op: "bench"; id: number; matrix: JSONText }
   | { op: "measure"; id: number; measurement: JSONText }
   | { op: "methods"; id: number }
   | { op: "inspect"; id: number; source: SourceSpec; hosts: readonly string[] }

@@ -8,7 +8,7 @@ import type { Generation } from "../engine/generation.ts";
 import { exactnessOf } from "../engine/methods.ts";
 import { ForetokenError } from "../protocol/errors.ts";
 import type {
-  BenchPlan,
+  BenchMatrix,
   BenchReport,
   BenchUpdate,
   EngineInfo,
@@ -350,10 +350,10 @@ export class WidgetApp {
    * Loads the models if necessary, then benchmarks methods against plain decoding, for the page's benchmark tab. The
    * report is partial if the run was stopped.
    */
-  async bench(plan: BenchPlan, onUpdate?: (update: BenchUpdate) => void): Promise<BenchReport> {
+  async bench(matrix: BenchMatrix, onUpdate?: (update: BenchUpdate) => void): Promise<BenchReport> {
     return this.#measure(
       (engine) => {
-        const run = (this.#run = engine.bench(plan, { onUpdate }));
+        const run = (this.#run = engine.bench(matrix, { onUpdate }));
         return run.result;
       },
       (report) => (report.stopped ? "Stopped" : "Benchmark done"),

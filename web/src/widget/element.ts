@@ -37,7 +37,7 @@
  */
 import type { Engine } from "../engine/engine.ts";
 import type {
-  BenchPlan,
+  BenchMatrix,
   BenchReport,
   BenchUpdate,
   CostReport,
@@ -217,8 +217,8 @@ export class ForetokenWidget extends Base {
   /**
    * Loads the models if necessary, then benchmarks methods against plain decoding. If stopped, the report is partial.
    */
-  bench(plan: BenchPlan, onUpdate?: (update: BenchUpdate) => void): Promise<BenchReport> {
-    return this.#use((app) => app.bench(plan, onUpdate));
+  bench(matrix: BenchMatrix, onUpdate?: (update: BenchUpdate) => void): Promise<BenchReport> {
+    return this.#use((app) => app.bench(matrix, onUpdate));
   }
 
   /** Loads the models if necessary, then profiles passes and rounds and measures the costs of passes. */

@@ -102,7 +102,7 @@ export function serve(
       case "embed":
         return (await engine()).embed(message.request);
       case "bench":
-        return (await engine()).bench(message.plan, update);
+        return (await engine()).bench(message.matrix, update);
       case "measure":
         return (await engine()).measure(message.measurement, update);
       case "methods":

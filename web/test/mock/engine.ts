@@ -7,7 +7,7 @@ import catalog from "foretoken:catalog";
 import { configOf, exactnessOf } from "../../src/engine/methods.ts";
 import { noCounts } from "./counts.ts";
 import type {
-  BenchPlan,
+  BenchMatrix,
   BenchReport,
   BenchRow,
   BenchUpdate,
@@ -268,11 +268,11 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       return JSON.stringify(texts.map((text) => ({ vector: [text.length, 0, 0, 1], tokens: text.length + 1 })));
     },
 
-    async bench(planJSON, onUpdate) {
-      const plan = JSON.parse(planJSON) as BenchPlan;
-      const names = plan.methods.split(",");
-      const total = names.length * plan.prompts.length * plan.repeat;
-      const measure = (mean: number): Measure => ({ mean, sd: plan.repeat > 1 ? mean / 20 : 0, n: plan.repeat });
+    async bench(matrixJSON, onUpdate) {
+      const matrix = JSON.parse(matrixJSON) as BenchMatrix;
+      const names = matrix.methods.split(",");
+      const total = names.length * matrix.prompts.length * matrix.repeat;
+      const measure = (mean: number): Measure => ({ mean, sd: matrix.repeat > 1 ? mean / 20 : 0, n: matrix.repeat });
       const rows: BenchRow[] = [];
       stopped = false;
       for (const [i, method] of names.entries()) {
@@ -285,7 +285,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           lossy: exactnessOf({ policy: method }) === "lossy",
           plain: method === "none",
           temperature: 0,
-          prompts: plan.prompts.length,
+          prompts: matrix.prompts.length,
           judged: 0,
         };
         const keys = [

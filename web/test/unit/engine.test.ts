@@ -183,9 +183,9 @@ test("a signal ends generations, measurements and reads, which reject as aborted
   ])
     await assert.rejects(late, gone);
   const later = new AbortController();
-  const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
+  const matrix = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
   await assert.rejects(
-    engine.bench(plan, { signal: later.signal, onUpdate: () => later.abort("enough") }).result,
+    engine.bench(matrix, { signal: later.signal, onUpdate: () => later.abort("enough") }).result,
     gone,
   );
   assert.equal((await engine.generate("x", { max_tokens: 2 }).result).finish, "length");
@@ -530,8 +530,8 @@ test("kernel names are shortened to their distinguishing parts", () => {
 test("a benchmark reports progress, can be stopped, and excludes generations", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
   const updates: BenchUpdate[] = [];
-  const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
-  const run = engine.bench(plan, { onUpdate: (update) => updates.push(update) });
+  const matrix = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
+  const run = engine.bench(matrix, { onUpdate: (update) => updates.push(update) });
   await assert.rejects(engine.generate("y").result, (e: ForetokenError) => e.code === "busy");
   const report = await run.result;
   assert.deepEqual(
@@ -543,7 +543,7 @@ test("a benchmark reports progress, can be stopped, and excludes generations", a
     ],
   );
   assert.equal(updates.at(-1)!.done, updates.at(-1)!.total);
-  const stopped = engine.bench(plan, { onUpdate: () => stopped.stop() });
+  const stopped = engine.bench(matrix, { onUpdate: () => stopped.stop() });
   assert.ok((await stopped.result).stopped);
   assert.deepEqual(
     (await engine.methods()).methods.map((m) => m.name),
@@ -555,11 +555,11 @@ test("other work waits for a completion whose stream is unread, and can be stopp
   const { engine } = await load(async () => mockEngine({ roundMs: 2 }));
   const messages = [{ role: "user" as const, content: "x" }];
   const unread = (): Promise<unknown> => engine.chat.completions.create({ messages, max_tokens: 60, stream: true });
-  const plan = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
+  const matrix = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
   for (const work of [
     () => engine.generate("x", { max_tokens: 2 }).result,
     () => engine.chat(),
-    () => engine.bench(plan).result,
+    () => engine.bench(matrix).result,
     () => engine.embed("x"),
     async () => (await unread(), engine.chat.completions.create({ messages, n: 2, max_tokens: 2 })),
     async () => {
@@ -587,9 +587,9 @@ test("a stop settles work that waits for a completion at once", async () => {
   const { engine } = await load(async () => ({ ...mockEngine(), chat: () => never, close: async () => undefined }));
   engine.chat.completions.create({ messages: [{ role: "user", content: "x" }] }).catch(() => undefined);
   await new Promise((resolve) => setTimeout(resolve, 5));
-  const plan = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
+  const matrix = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
   const loop = engine.generate("x");
-  for (const work of [engine.generate("x"), engine.bench(plan), loop]) {
+  for (const work of [engine.generate("x"), engine.bench(matrix), loop]) {
     work.stop();
     await assert.rejects(work.result, { code: "aborted" });
   }

@@ -102,7 +102,7 @@ async function load(options: object = {}, seen: string[] = []): Promise<Engine> 
 test("every call refuses it as bad_option, with the name of its field in param", async () => {
   const engine = await load();
   const chat = await engine.chat();
-  const plan = { methods: "none", prompts: [{ id: "a", prompt: "b" }], repeat: 1 };
+  const matrix = { methods: "none", prompts: [{ id: "a", prompt: "b" }], repeat: 1 };
   const messages = [{ role: "user", content: "x" }];
   const calls: [string, (bad: never) => Promise<unknown>][] = [
     ["json_schema", (json_schema) => engine.generate("x", { json_schema }).result],
@@ -114,8 +114,8 @@ test("every call refuses it as bad_option, with the name of its field in param",
     ["message", (content) => chat.send({ role: "user", content }).result],
     ["top_p", (top_p) => chat.regenerate({ top_p }).result],
     ["stop", (stop) => chat.edit(0, "x", { stop: [stop] }).result],
-    ["prompts", (prompt) => engine.bench({ ...plan, prompts: [{ id: "a", prompt }] }).result],
-    ["request", (temperature) => engine.bench({ ...plan, request: { temperature } }).result],
+    ["prompts", (prompt) => engine.bench({ ...matrix, prompts: [{ id: "a", prompt }] }).result],
+    ["request", (temperature) => engine.bench({ ...matrix, request: { temperature } }).result],
     ["rows", (row) => engine.costs({ rows: [row] })],
     ["prompt", (prompt) => engine.profile({ prompt })],
     ["browser", (browser) => engine.doctor({ browser })],
@@ -147,7 +147,7 @@ test("every call refuses it as bad_option, with the name of its field in param",
 
 test("names and types of options are checked before anything starts", async () => {
   const engine = await load();
-  const plan = { methods: "none", prompts: [], repeat: 1 };
+  const matrix = { methods: "none", prompts: [], repeat: 1 };
   const signal = {} as AbortSignal;
   const onUpdate = "x" as never;
   for (const [param, call] of [
@@ -178,10 +178,10 @@ test("names and types of options are checked before anything starts", async () =
     ["logits_processor", () => engine.generate("x", { logits_processor: 1 as never }).result],
     ["prompt", () => engine.generate("x", { prompt: "y" } as never).result],
     ["seed", () => engine.generate("x", { seed: 2 ** 53 }).result],
-    ["seed", () => engine.bench({ ...plan, request: { seed: 2 ** 53 } }).result],
+    ["seed", () => engine.bench({ ...matrix, request: { seed: 2 ** 53 } }).result],
     ["sytem", () => engine.chat({ sytem: "x" } as never)],
     ["do", () => engine.chat({ do: "send" } as never)],
-    ["onUpdate", () => engine.bench(plan, { onUpdate }).result],
+    ["onUpdate", () => engine.bench(matrix, { onUpdate }).result],
     ["onupdate", () => engine.costs({}, { onupdate: () => 1 } as never)],
     ["signal", () => engine.embed("x", { signal })],
     ["signal", () => engine.inspect(GGUF, { signal })],

@@ -64,7 +64,7 @@ const sound: (() => Record<string, unknown>)[] = [
   }),
   () => ({ op: "generate", request: JSON.stringify({ prompt: "x", stop: ["a"], logit_bias: { "3": 1 } }) }),
   () => ({ op: "chat", action: JSON.stringify({ do: "send", message: { role: "user", content: "hi" }, request: {} }) }),
-  () => ({ op: "bench", plan: JSON.stringify({ methods: "none", prompts: [{ id: "a", prompt: "b" }], repeat: 1 }) }),
+  () => ({ op: "bench", matrix: JSON.stringify({ methods: "none", prompts: [{ id: "a", prompt: "b" }], repeat: 1 }) }),
   () => ({ op: "embed", request: JSON.stringify({ texts: ["a"], pooling: "last" }) }),
   () => ({ op: "measure", measurement: JSON.stringify({ what: "costs" }) }),
   () => ({ op: "methods" }),

@@ -49,7 +49,7 @@ func Record(r *kernels.Recorder, h kernels.Heads, s kernels.Slots,
 	if h.Query%h.KV != 0 || h.Dim%8 != 0 || h.Dim > 256 {
 		panic(fmt.Sprintf("attention: Record of %d heads of %d over %d", h.Query, h.Dim, h.KV))
 	}
-	a := pass{h, h.Layout(), s.Table.Size / 4, h.Dim / 4}
+	a := variant{h, h.Layout(), s.Table.Size / 4, h.Dim / 4}
 	blocks, window := 1, h.Window
 	if window == 0 {
 		window = math.MaxUint32
@@ -89,8 +89,8 @@ func Record(r *kernels.Recorder, h kernels.Heads, s kernels.Slots,
 	}
 }
 
-// pass is the shape of an attention pass, which the kernels are specialised for.
-type pass struct {
+// variant identifies what the kernels of an attention layer are specialised for.
+type variant struct {
 	h       kernels.Heads
 	l       kernels.CacheLayout
 	context int
@@ -98,7 +98,7 @@ type pass struct {
 }
 
 // host returns the kernel for hosts, which attends to all positions of its rows.
-func (a pass) host() *webgpu.KernelSource {
+func (a variant) host() *webgpu.KernelSource {
 	name := fmt.Sprintf("attention of heads of %d over %v", a.h.Dim, a.l.Format)
 	return &webgpu.KernelSource{Name: name, Key: fmt.Sprint("host: ", name, a.l), Bindings: kernels.Inputs(6),
 		Reference: attentionRef(a.l, a.h.Dim), Entry: "attention",
@@ -106,7 +106,7 @@ func (a pass) host() *webgpu.KernelSource {
 }
 
 // blocks returns the kernel of a block of positions, and the workgroups of a number of rows.
-func (a pass) blocks(only bool) (*webgpu.KernelSource, func(rows int) [3]int) {
+func (a variant) blocks(only bool) (*webgpu.KernelSource, func(rows int) [3]int) {
 	heads, chunks := chunk(a.h)
 	tile := max(min(8/heads, 1024/(heads*a.h.Dim), mostRows), 1) // the same for every number of rows
 	R := tile * heads

@@ -116,18 +116,18 @@ func (f Family) rotating(h kernels.Heads) Family {
 		least = 4
 	}
 	f.Rows = max(f.Rows, least)
-	return f.shrunk(least, func(rows int) bool { return fitsHeads(h, rows) })
+	return f.shrunk(least, func(rows int) bool { return dividesHeads(h, rows) })
 }
 
-// fitsHeads reports whether tiles of some rows divide the heads and their rotated part.
-func fitsHeads(h kernels.Heads, rows int) bool {
+// dividesHeads reports whether tiles of some rows divide the heads and their rotated part.
+func dividesHeads(h kernels.Heads, rows int) bool {
 	return h.Dim%rows == 0 && h.Rotary%rows == 0 && (h.Rotary/2)%(rows/2) == 0
 }
 
 // CanRope reports whether RecordRope supports a weight: it must be in one binding, tiles must fit into heads, and the
 // cache must not be q8, whose blocks are larger than a tile.
 func (f Family) CanRope(w *kernels.Weight, h kernels.Heads) bool {
-	return len(w.Parts) == 1 && w.Rows == h.Width() && h.Format != kernels.KVQ8 && fitsHeads(h, f.rotating(h).Rows)
+	return len(w.Parts) == 1 && w.Rows == h.Width() && h.Format != kernels.KVQ8 && dividesHeads(h, f.rotating(h).Rows)
 }
 
 // RecordRope computes queries, keys and values like Record followed by attention.RecordRope: it writes queries to qkv

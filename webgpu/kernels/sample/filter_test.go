@@ -182,7 +182,7 @@ func TestFilterDrawsFromKept(t *testing.T) {
 					})
 				e := kerneltest.Exactly(row, kerneltest.Words(p), 0)
 				threshold(t, e, "kept", p, tau)
-				spectest.Fits(t, fmt.Sprintf("lanes %d draw %+v", lanes, p), counts,
+				spectest.ChiSquare(t, fmt.Sprintf("lanes %d draw %+v", lanes, p), counts,
 					e.Distribution(func(id int) bool { return e.Z[id] >= tau }))
 				b.Free(in, draw, positions, scratch, out)
 			}

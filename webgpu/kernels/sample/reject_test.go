@@ -227,7 +227,7 @@ func TestRejectEmitsTarget(t *testing.T) {
 				d := kerneltest.Exactly(q, kerneltest.Words(params), 0)
 				want := e.Distribution(func(id int) bool { return e.Z[id] >= tau })
 				what := fmt.Sprintf("lanes %d draw %+v", lanes, params)
-				spectest.Fits(t, what, counts, want)
+				spectest.ChiSquare(t, what, counts, want)
 				if params.TopK == 0 { // the chance of acceptance is the overlap of the two
 					overlap, n := 0.0, float64(verified)
 					for i, v := range d.Distribution(kerneltest.Everything) {

@@ -2,7 +2,7 @@ package tree
 
 import "foretoken/webgpu/kernels"
 
-// RecordSiblings fills in the children of a Plan that was made with Plan.Await. tokens holds the tokens of the tree's
+// RecordSiblings fills in the children of ChildLists that were made with Await. tokens holds the tokens of the tree's
 // nodes, ordered so that the children of a row follow those of the row before.
 func RecordSiblings(r *kernels.Recorder, rows int, nodes, tokens, children kernels.View) {
 	kernel := shaders.Source("siblings", kernels.Inputs(2), kernels.Host{Ref: siblingsRef, Entry: "siblings"})

@@ -12,13 +12,13 @@ const (
 	VerdictWords = 2
 	// NoChild is the first word of a verdict that accepts no child.
 	NoChild = ^uint32(0)
-	// PlanWords is the length in words of a row in Plan.Nodes.
-	PlanWords = 4
+	// NodeWords is the length in words of a row in ChildLists.Nodes.
+	NodeWords = 4
 )
 
-// Plan lists the children of each row for RecordVerify.
-type Plan struct {
-	// Nodes is (rows, PlanWords): row of the draft's logits, first word in Children, number of children, position that
+// ChildLists holds the children of each row for RecordVerify.
+type ChildLists struct {
+	// Nodes is (rows, NodeWords): row of the draft's logits, first word in Children, number of children, position that
 	// the row draws for.
 	Nodes    []uint32
 	Children []uint32 // for each row: the tokens of its children in the order of drawing, then the same ascending
@@ -26,26 +26,26 @@ type Plan struct {
 	awaited int // words of Children that RecordSiblings will fill in
 }
 
-// Reset empties the plan.
-func (p *Plan) Reset() { p.Nodes, p.Children, p.awaited = p.Nodes[:0], p.Children[:0], 0 }
+// Reset empties the lists.
+func (p *ChildLists) Reset() { p.Nodes, p.Children, p.awaited = p.Nodes[:0], p.Children[:0], 0 }
 
 // Await appends a row like Add, when only the number of its children is known: RecordSiblings fills in Children on the
-// device. A plan must not mix Add and Await.
-func (p *Plan) Await(position, draftRow uint32, children int) {
+// device. Lists must not mix Add and Await.
+func (p *ChildLists) Await(position, draftRow uint32, children int) {
 	p.node(draftRow, p.awaited, children, position)
 	p.awaited += 2 * children
 }
 
-func (p *Plan) node(draftRow uint32, at, children int, position uint32) {
+func (p *ChildLists) node(draftRow uint32, at, children int, position uint32) {
 	if children > maxChildren {
-		panic("tree: Plan: a node has at most 64 children")
+		panic("tree: ChildLists: a node has at most 64 children")
 	}
 	p.Nodes = append(p.Nodes, draftRow, uint32(at), uint32(children), position)
 }
 
 // Add appends a row that draws for a position. Its children were drawn, in this order, from row draftRow of the draft's
 // logits, which is ignored without children.
-func (p *Plan) Add(position, draftRow uint32, children []int32) {
+func (p *ChildLists) Add(position, draftRow uint32, children []int32) {
 	at := len(p.Children)
 	p.node(draftRow, at, len(children), position)
 	for _, x := range children {
@@ -61,8 +61,8 @@ type Verification struct {
 	Draft        kernels.Logits // the rows that children were drawn from
 	TargetRecord kernels.View   // (rows, FilterWords): Filter's output for Target
 	Draw         kernels.View   // DrawParams of the target
-	Nodes        kernels.View   // Plan.Nodes
-	Children     kernels.View   // Plan.Children
+	Nodes        kernels.View   // ChildLists.Nodes
+	Children     kernels.View   // ChildLists.Children
 	Out          kernels.View   // (rows, VerdictWords) u32
 }
 

@@ -14,7 +14,7 @@ func verifyRef(_ [3]int, b []webgpu.Memory) {
 	inverse := kernels.Float(draw[0])
 	p, q, left := make([]float64, vocab), make([]float64, vocab), make([]float64, vocab)
 	for row := range rows {
-		verdict, node := out[row*VerdictWords:][:VerdictWords], nodes[row*PlanWords:][:PlanWords]
+		verdict, node := out[row*VerdictWords:][:VerdictWords], nodes[row*NodeWords:][:NodeWords]
 		record := records[row*kernels.FilterWords:][:kernels.FilterWords]
 		drawn := children[node[1]:][:node[2]]
 		verdict[0], verdict[1] = NoChild, record[0]

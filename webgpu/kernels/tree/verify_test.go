@@ -23,7 +23,7 @@ type sampledTree struct {
 	vocab         int
 	at            []uint32
 	children      [][]int32
-	plan          Plan
+	lists         ChildLists
 	positions     kernels.View
 	scratch       kernels.View
 	c             Verification
@@ -38,13 +38,13 @@ func newSampledTree(b kerneltest.Bench, lanes kernels.Lanes, target, draft []flo
 		positions: b.U32(at), scratch: b.Poisoned(sample.FilterScratch(rows) / 4)}
 	for row := range rows {
 		s.children = append(s.children, withoutReplacement(draft[row*vocab:][:vocab], p, at[row], counts[row]))
-		s.plan.Add(at[row], uint32(row), s.children[row])
+		s.lists.Add(at[row], uint32(row), s.children[row])
 	}
 	s.c = Verification{Target: kernels.Logits{View: b.F32(target), Rows: rows, Vocab: vocab},
 		Draft:        kernels.Logits{View: b.F32(draft), Rows: rows, Vocab: vocab},
 		TargetRecord: b.Poisoned(rows * kernels.FilterWords), Draw: b.U32(kerneltest.Words(p)),
-		Nodes:    b.U32(s.plan.Nodes),
-		Children: b.U32(append(s.plan.Children, 0)), Out: b.Poisoned(rows * VerdictWords)}
+		Nodes:    b.U32(s.lists.Nodes),
+		Children: b.U32(append(s.lists.Children, 0)), Out: b.Poisoned(rows * VerdictWords)}
 	return s
 }
 
@@ -322,15 +322,15 @@ func TestVerifyEmitsTarget(t *testing.T) {
 				tau := kernels.Float(b.Run(s.record, s.c.TargetRecord)[0][1])
 				counts, accepted, out := make([]int, vocab), make([]int, children+1), webgpu.NewMemory(s.c.Out.Size)
 				for run := range runs {
-					var plan Plan
+					var lists ChildLists
 					at := kerneltest.PositionsFrom(run*rows, rows)
 					for row, position := range at {
-						plan.Add(position, uint32(row), withoutReplacement(q, params, position, children))
+						lists.Add(position, uint32(row), withoutReplacement(q, params, position, children))
 					}
 					for _, w := range []struct {
 						to   kernels.View
 						data []uint32
-					}{{s.positions, at}, {s.c.Nodes, plan.Nodes}, {s.c.Children, plan.Children}} {
+					}{{s.positions, at}, {s.c.Nodes, lists.Nodes}, {s.c.Children, lists.Children}} {
 						if err := dev.Write(w.to.Buffer, 0, webgpu.U32Bytes(w.data)); err != nil {
 							t.Fatal(err)
 						}
@@ -345,7 +345,7 @@ func TestVerifyEmitsTarget(t *testing.T) {
 					}
 				}
 				e := kerneltest.Exactly(p, kerneltest.Words(params), 0)
-				spectest.Fits(t, fmt.Sprintf("lanes %d draw %+v", lanes, params), counts,
+				spectest.ChiSquare(t, fmt.Sprintf("lanes %d draw %+v", lanes, params), counts,
 					e.Distribution(func(id int) bool { return e.Z[id] >= tau }))
 				if slices.Min(accepted) == 0 { // every outcome occurred
 					t.Errorf("lanes %d draw %+v: accepted by place, none last: %v", lanes, params, accepted)
@@ -412,8 +412,8 @@ func TestVerifyJoint(t *testing.T) {
 						data []byte
 					}{{s.c.Target.View, webgpu.F32Bytes(target)}, {s.c.Draft.View, webgpu.F32Bytes(draft)},
 						{s.positions, webgpu.U32Bytes(at)},
-						{s.c.Nodes, webgpu.U32Bytes(next.plan.Nodes)},
-						{s.c.Children, webgpu.U32Bytes(next.plan.Children)}} {
+						{s.c.Nodes, webgpu.U32Bytes(next.lists.Nodes)},
+						{s.c.Children, webgpu.U32Bytes(next.lists.Children)}} {
 						if err := dev.Write(w.to.Buffer, 0, w.data); err != nil {
 							t.Fatal(err)
 						}
@@ -448,7 +448,7 @@ func TestVerifyJoint(t *testing.T) {
 					want[first*vocab+then] = chance * after
 				}
 			}
-			spectest.Fits(t, fmt.Sprintf("lanes %d", lanes), counts, want)
+			spectest.ChiSquare(t, fmt.Sprintf("lanes %d", lanes), counts, want)
 			if second == 0 {
 				t.Errorf("lanes %d: no child was accepted", lanes)
 			}

@@ -32,7 +32,7 @@ type Session interface {
 
 var _ Session = (*foretoken.Session)(nil)
 
-// Fingerprint identifies the device, the models, their calibrations and the cache, for Plan.Fingerprint.
+// Fingerprint identifies the device, the models, their calibrations and the cache, for Matrix.Fingerprint.
 func Fingerprint(s *foretoken.Session) string {
 	info := s.Info()
 	d := info.Device
@@ -48,7 +48,7 @@ func Fingerprint(s *foretoken.Session) string {
 type Method struct {
 	Name    string            `json:"name"`
 	Request foretoken.Request `json:"request"`
-	Repeat  int               `json:"repeat,omitempty"` // repetitions; 0: the plan's
+	Repeat  int               `json:"repeat,omitempty"` // repetitions; 0: the matrix's
 	// Missing is the reason why the method cannot run, if it is known beforehand, such as a missing artefact. The
 	// method is then reported and skipped.
 	Missing string `json:"missing,omitempty"`
@@ -266,8 +266,8 @@ func (m *Method) check() error {
 	return nil
 }
 
-// Plan is a matrix of methods × prompts × repetitions.
-type Plan struct {
+// Matrix says what Run measures: methods × prompts × repetitions.
+type Matrix struct {
 	Methods []Method
 	Prompts []Prompt
 	Repeat  int // repetitions of methods without their own; 0: 3
@@ -294,7 +294,7 @@ type Plan struct {
 const cellFormat = 2
 
 // key identifies a cell by everything that its result depends on.
-func (p *Plan) key(m *Method, prompt *Prompt, rep int) string {
+func (p *Matrix) key(m *Method, prompt *Prompt, rep int) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
 	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil},

@@ -17,8 +17,8 @@ import (
 // ancestors.
 const maxPasses = 64
 
-// plan holds the programs and buffers of trees of k candidates a beam. It is compiled, and extended to more levels,
-// before the first round that needs it; nothing is compiled during decoding.
+// treePrograms holds the programs and buffers of trees of k candidates a beam. They are compiled, and extended to more
+// levels, before the first round that needs them; nothing is compiled during decoding.
 //
 // Draft and grow run several levels in one submit: the device chooses a level's beams and runs them through the
 // level's own pass. Beams that the host chose go through the draft's one host pass, at any level, and their
@@ -26,17 +26,17 @@ const maxPasses = 64
 //
 // The results of the root and of all possible levels lie in one buffer at equal distances, so that one readback
 // covers them and a target can find its nodes in them.
-type plan struct {
+type treePrograms struct {
 	k       int
 	root    proposal // of the root
-	levels  []planLevel
-	buffers planBuffers
+	levels  []levelPrograms
+	buffers levelBuffers
 	unused  [2]kernels.View // outputs of the first selection that are not used
 	host    []proposal      // of a host pass, by bucket; compiled at first use
 }
 
-// planBuffers is the memory of the levels of a plan, including levels not yet recorded.
-type planBuffers struct {
+// levelBuffers holds the memory of all possible levels, recorded or not.
+type levelBuffers struct {
 	inputs                webgpu.Buffer // inputs of the passes
 	slots, scores, result []result      // result[0] is the root's
 	places                []result      // of sample.RecordKeep, for drawn levels; nil until the first use
@@ -53,8 +53,8 @@ type proposal struct {
 	accept    webgpu.Program // acceptance head; 0 without one
 }
 
-// planLevel is a level after the root's.
-type planLevel struct {
+// levelPrograms holds the programs and views of a level after the root's.
+type levelPrograms struct {
 	pass    kv.Pass
 	slots   kernels.View   // u32 (2k): the beams' slots and given candidates; see tree.Selection
 	scores  kernels.View   // f32 (k): the beams' V
@@ -68,7 +68,7 @@ type planLevel struct {
 // prepareExpanded compiles the programs for trees of k candidates a beam and up to depth passes after the root's, and
 // those of passes over 1 to Limits.TopK beams that the host chose.
 func (t *trees) prepareExpanded(depth, k int) error {
-	p, err := t.plan(depth, k)
+	p, err := t.programsFor(depth, k)
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func (t *trees) checkK(k int) error {
 	return nil
 }
 
-// plan returns the plan for trees of k candidates a beam and depth passes after the root's, and compiles its
-// missing programs.
-func (t *trees) plan(depth, k int) (*plan, error) {
+// programsFor returns the programs of trees of k candidates a beam and depth passes after the root's, and compiles the
+// missing ones.
+func (t *trees) programsFor(depth, k int) (*treePrograms, error) {
 	d := t.draft
 	if err := t.checkK(k); err != nil {
 		return nil, err
@@ -100,15 +100,15 @@ func (t *trees) plan(depth, k int) (*plan, error) {
 			"with that top-k the draft supports at most %d levels after the first", d.Graph.File, depth, k,
 			levelLimit(k))
 	}
-	p := t.plans[k]
+	p := t.programs[k]
 	if p != nil && len(p.levels) >= depth {
 		return p, t.prepareEstimates(p)
 	}
 	d.Graph.Preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
 	b := &graph.Batch{}
 	if p == nil {
-		p = &plan{k: k, host: make([]proposal, len(t.hostForward))}
-		if err := t.allocatePlan(p); err != nil {
+		p = &treePrograms{k: k, host: make([]proposal, len(t.hostForward))}
+		if err := t.allocate(p); err != nil {
 			return nil, err
 		}
 		spare, err := newResults(d.Graph, "unused", k, maxPasses*k)
@@ -125,12 +125,12 @@ func (t *trees) plan(depth, k int) (*plan, error) {
 	if err := d.Graph.Build(b); err != nil {
 		return nil, err
 	}
-	p.levels, t.plans[k] = levels, p
+	p.levels, t.programs[k] = levels, p
 	return p, t.prepareEstimates(p)
 }
 
-// allocatePlan makes the buffers of the root and of the levels.
-func (t *trees) allocatePlan(p *plan) error {
+// allocate makes the buffers of the root and of the levels.
+func (t *trees) allocate(p *treePrograms) error {
 	g := t.draft.Graph
 	k, most := p.k, levelLimit(p.k)
 	inputs, err := g.Buffer("draft inputs", 4*max(most, 1)*kv.PassWords(k, maxPasses))
@@ -168,7 +168,7 @@ func (p *proposal) records(k int) kernels.View {
 }
 
 // rank records the ranking of a pass's candidates by ln q, or by their coupled scores.
-func (t *trees) rank(b *graph.Batch, p *plan, out *proposal, positions kernels.View) {
+func (t *trees) rank(b *graph.Batch, p *treePrograms, out *proposal, positions kernels.View) {
 	g := t.draft.Graph
 	r := g.Recorder(fmt.Sprintf("candidates %d by %d", out.rows, p.k))
 	sample.Record(r, g.Kernels.Lanes, g.LogitRows(out.rows), p.k, sample.LogProbs, g.Space.Draw, positions,
@@ -176,11 +176,11 @@ func (t *trees) rank(b *graph.Batch, p *plan, out *proposal, positions kernels.V
 	b.Add(r, &out.rank)
 }
 
-// deepen records the levels that a plan lacks and returns all of them.
-func (t *trees) deepen(b *graph.Batch, p *plan, depth int) ([]planLevel, error) {
+// deepen records the levels that p lacks and returns all of them.
+func (t *trees) deepen(b *graph.Batch, p *treePrograms, depth int) ([]levelPrograms, error) {
 	d := t.draft
 	from := len(p.levels)
-	levels := make([]planLevel, max(depth, from))
+	levels := make([]levelPrograms, max(depth, from))
 	copy(levels, p.levels)
 	if depth <= from {
 		return levels, nil
@@ -220,10 +220,10 @@ const (
 	pruned                      // ranked, with beams chosen by a classifier
 )
 
-func (p *plan) hostProposal(n int) *proposal { return &p.host[kv.Bucket(n)] }
+func (p *treePrograms) hostProposal(n int) *proposal { return &p.host[kv.Bucket(n)] }
 
-// prepareHost compiles the missing programs of a plan for host passes of the given rows.
-func (t *trees) prepareHost(p *plan, rows ...int) error {
+// prepareHost compiles the missing programs of host passes of the given rows.
+func (t *trees) prepareHost(p *treePrograms, rows ...int) error {
 	g := t.draft.Graph
 	b := &graph.Batch{}
 	for _, n := range rows {

@@ -32,7 +32,7 @@ func TestAnswersAreChecked(t *testing.T) {
 			return [][]spec.Bias{all}, nil
 		},
 	} {
-		g, err := NewGuide(t.Context(), Constraints{LogitsProcessor: answer}, NewVocab(nil, 2000))
+		g, err := New(t.Context(), Constraints{LogitsProcessor: answer}, NewVocab(nil, 2000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestBiasesOfPaths(t *testing.T) {
 		}
 		return all, nil
 	}
-	g, err := NewGuide(t.Context(), Constraints{FrequencyPenalty: 0.5, PresencePenalty: 0.25,
+	g, err := New(t.Context(), Constraints{FrequencyPenalty: 0.5, PresencePenalty: 0.25,
 		LogitBias: map[int32]float32{7: 3, 9: -100}, LogitsProcessor: answers}, NewVocab(nil, 20))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestBiasesOfPaths(t *testing.T) {
 	if !reflect.DeepEqual(a.Common, want.Common) || !reflect.DeepEqual(a.Own, want.Own) {
 		t.Errorf("%+v, want %+v", a, want)
 	}
-	if g, err := NewGuide(t.Context(), Constraints{}, NewVocab(nil, 20)); g != nil || err != nil {
+	if g, err := New(t.Context(), Constraints{}, NewVocab(nil, 20)); g != nil || err != nil {
 		t.Errorf("without constraints: %+v, %v", g, err)
 	}
 }

@@ -52,9 +52,9 @@ func (v *Vocab) grammars() *grammar.Vocab {
 // ruledOut is the bias added for -100.
 const ruledOut = -1e30
 
-// Guide is a request's constraints while it runs. Adjust and Take return an Error for what the text cannot follow, and
-// a LogitsProcessor's own errors as they are.
-type Guide struct {
+// Constraint applies the Constraints of a request while it runs. Adjust and Take return an Error for what the text
+// cannot follow, and a LogitsProcessor's own errors as they are.
+type Constraint struct {
 	c       Constraints
 	vocab   int32
 	rules   *grammar.Grammar // nil without
@@ -69,16 +69,16 @@ type Guide struct {
 	texts   [][]int32        // scratch: those of a tree's nodes
 }
 
-// NewGuide returns the guide of a request, which ends with ctx, or nil without constraints. It refuses what Validate
+// New returns the constraint of a request, which ends with ctx, or nil without constraints. It refuses what Validate
 // refuses and biases of tokens that the vocabulary does not have.
-func NewGuide(ctx context.Context, c Constraints, v *Vocab) (*Guide, error) {
+func New(ctx context.Context, c Constraints, v *Vocab) (*Constraint, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
 	if c.Needs() == (spec.AdjustmentKinds{}) {
 		return nil, nil
 	}
-	g := &Guide{c: c, vocab: int32(v.size), place: map[int32]int{}, counts: map[int32]int{}}
+	g := &Constraint{c: c, vocab: int32(v.size), place: map[int32]int{}, counts: map[int32]int{}}
 	var err error
 	if g.rules, err = c.grammar(ctx); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func NewGuide(ctx context.Context, c Constraints, v *Vocab) (*Guide, error) {
 }
 
 // bias returns the bias of a token that the text holds n times, and to which more is added.
-func (g *Guide) bias(id int32, n int, more float32) spec.Bias {
+func (g *Constraint) bias(id int32, n int, more float32) spec.Bias {
 	b := float64(g.c.LogitBias[id])
 	if b <= -100 || more <= -100 {
 		return spec.Bias{Token: id, Add: ruledOut}
@@ -109,7 +109,7 @@ func (g *Guide) bias(id int32, n int, more float32) spec.Bias {
 }
 
 // note sets what is added to a token that the text holds n times.
-func (g *Guide) note(id int32, n int) {
+func (g *Constraint) note(id int32, n int) {
 	at, ok := g.place[id]
 	if !ok {
 		at = len(g.base)
@@ -118,8 +118,8 @@ func (g *Guide) note(id int32, n int) {
 	g.base[at] = g.bias(id, n, 0)
 }
 
-// Adjust implements spec.Guide.
-func (g *Guide) Adjust(tree *spec.Tree, s *spec.Adjustment) error {
+// Adjust implements spec.Constraint.
+func (g *Constraint) Adjust(tree *spec.Tree, s *spec.Adjustment) error {
 	s.Common = append(s.Common, g.base...)
 	if g.c.penalises() && tree.Len() > 1 {
 		g.adjustPaths(tree, s)
@@ -166,7 +166,7 @@ func (g *Guide) Adjust(tree *spec.Tree, s *spec.Adjustment) error {
 }
 
 // adjustPaths sets what is added after each node to the tokens on the way to it.
-func (g *Guide) adjustPaths(tree *spec.Tree, s *spec.Adjustment) {
+func (g *Constraint) adjustPaths(tree *spec.Tree, s *spec.Adjustment) {
 	for len(g.own) < tree.Len() {
 		g.own = append(g.own, nil)
 	}
@@ -187,7 +187,7 @@ func (g *Guide) adjustPaths(tree *spec.Tree, s *spec.Adjustment) {
 }
 
 // process adds the answers of the request's LogitsProcessor to the lists of the nodes.
-func (g *Guide) process(tree *spec.Tree, s *spec.Adjustment) error {
+func (g *Constraint) process(tree *spec.Tree, s *spec.Adjustment) error {
 	for len(g.texts) < tree.Len() {
 		g.texts = append(g.texts, []int32{}) // in JSON a list, too
 	}
@@ -239,7 +239,7 @@ func (g *Guide) process(tree *spec.Tree, s *spec.Adjustment) error {
 }
 
 // times returns how often the text up to a node holds a token.
-func (g *Guide) times(tree *spec.Tree, node int, id int32) int {
+func (g *Constraint) times(tree *spec.Tree, node int, id int32) int {
 	n := g.counts[id]
 	for i := int32(node); i > 0; i = tree.Parents[i] {
 		if tree.Tokens[i] == id {
@@ -249,8 +249,8 @@ func (g *Guide) times(tree *spec.Tree, node int, id int32) int {
 	return n
 }
 
-// Take implements spec.Guide.
-func (g *Guide) Take(tokens []int32) error {
+// Take implements spec.Constraint.
+func (g *Constraint) Take(tokens []int32) error {
 	if g.c.LogitsProcessor != nil {
 		g.text = append(g.text, tokens...)
 	}
@@ -275,7 +275,7 @@ func (g *Guide) Take(tokens []int32) error {
 }
 
 // Unchecked returns the keywords of the JSON Schema that texts are not held to. g may be nil.
-func (g *Guide) Unchecked() []string {
+func (g *Constraint) Unchecked() []string {
 	if g == nil || g.rules == nil {
 		return nil
 	}
@@ -284,7 +284,7 @@ func (g *Guide) Unchecked() []string {
 
 // Complete returns how many of a round's tokens the grammar accepts until it must end, all of them if it may go on, and
 // whether it must. g may be nil.
-func (g *Guide) Complete(tokens []int32) (n int, ended bool) {
+func (g *Constraint) Complete(tokens []int32) (n int, ended bool) {
 	if g == nil || g.matcher == nil {
 		return len(tokens), false
 	}

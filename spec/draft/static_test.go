@@ -53,7 +53,7 @@ var shapes = [][][]int{
 	{{5}, {1, 1, 1, 1, 1}, {1, 1, 1, 1, 1}},
 }
 
-func TestShapedTreesAreTheirShape(t *testing.T) {
+func TestStaticTreesAreTheirShape(t *testing.T) {
 	prompt := []int32{1, 1, 0}
 	for _, vocab := range []int{2, 5, 30} {
 		for _, shape := range shapes {
@@ -61,14 +61,14 @@ func TestShapedTreesAreTheirShape(t *testing.T) {
 				for _, drawn := range []bool{false, true} {
 					target := spectest.NewTarget(&spectest.Script{Vocab: vocab, Steps: 1e6}, 96, 64)
 					draft := spectest.NewDraft(target, 96, 0.3)
-					shaped := &ShapedTree{Model: draft, Shape: shape, Drawn: drawn}
+					tree := &StaticTree{Model: draft, Shape: shape, Drawn: drawn}
 					name := fmt.Sprintf("vocabulary %d, shape %v, T=%v, drawn %v", vocab, shape, s.Temperature, drawn)
 					draft.Target = nil
-					session, err := shaped.Begin(context.Background(), spec.SessionOptions{Prompt: prompt, Sampling: s})
+					session, err := tree.Begin(context.Background(), spec.SessionOptions{Prompt: prompt, Sampling: s})
 					if err != nil {
 						t.Fatal(err)
 					}
-					budget := ShapeBudget(shape)
+					budget := StaticBudget(shape)
 					d, err := session.Propose(context.Background(), prompt, budget)
 					if err != nil {
 						t.Fatal(err)
@@ -101,9 +101,9 @@ func TestShapedTreesAreTheirShape(t *testing.T) {
 	}
 }
 
-// TestShapedTreesKeepWithinBudgets compares trees of random budgets with the beginning of the
-// whole one, and checks that no place of the budget is wasted.
-func TestShapedTreesKeepWithinBudgets(t *testing.T) {
+// TestStaticTreesKeepWithinBudgets compares trees of random budgets with the beginning of the whole one, and checks
+// that no place of the budget is wasted.
+func TestStaticTreesKeepWithinBudgets(t *testing.T) {
 	prompt := []int32{1, 2, 0}
 	shape := ragged
 	r := rand.New(rand.NewPCG(1, 2))
@@ -113,7 +113,7 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 		draft := spectest.NewDraft(target, context1, 0.3)
 		draft.Target = nil
 		o := spec.SessionOptions{Prompt: prompt}
-		session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
+		session, err := (&StaticTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 	draft := spectest.NewDraft(target, 96, 0.3)
 	draft.Target = nil
 	o := spec.SessionOptions{Prompt: prompt}
-	session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
+	session, err := (&StaticTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,13 +200,13 @@ func TestWithoutReplacementRefusesOtherDrafts(t *testing.T) {
 	draft := spectest.NewDraft(target, 64, 0)
 	shape := [][]int{{2}, {1, 1}}
 	sampled := func() spec.Parts {
-		return spec.Parts{Drafter: &ShapedTree{Model: draft, Drawn: true, Shape: shape},
+		return spec.Parts{Drafter: &StaticTree{Model: draft, Drawn: true, Shape: shape},
 			Verifier: spec.WithoutReplacement{}, Policy: spec.Fixed{Levels: 2, Width: 2, Nodes: 5}}
 	}
 	ranked, chain, less := sampled(), sampled(), sampled()
-	ranked.Drafter = &ShapedTree{Model: draft, Shape: shape}
+	ranked.Drafter = &StaticTree{Model: draft, Shape: shape}
 	chain.Drafter = &SampledChain{Model: draft}
-	less.Drafter = &ShapedTree{Model: shallow{draft}, Shape: shape}
+	less.Drafter = &StaticTree{Model: shallow{draft}, Shape: shape}
 	for _, c := range []struct {
 		want   string
 		target spec.Target

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// families reads the metadata of each supported architecture. SmolLM2 and Mistral files say "llama", but Mistral files
-// since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
-var families = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2, "qwen3": qwen3,
-	"phi3": phi3, "smollm3": smollm3, "granite": granite, "olmo2": olmo2}
+// architectures reads the metadata of each supported architecture. SmolLM2 and Mistral files say "llama", but Mistral
+// files since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
+var architectures = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2,
+	"qwen3": qwen3, "phi3": phi3, "smollm3": smollm3, "granite": granite, "olmo2": olmo2}
 
-// Checkpoints are the families that can be converted, by model_type.
+// Checkpoints says what can be converted, by model_type.
 var Checkpoints = map[string]Checkpoint{
 	"llama":   {Class: "LlamaForCausalLM", Architecture: "llama"},
 	"mistral": {Class: "MistralForCausalLM", Architecture: "llama", StatesKV: true, Window: StatedWindow},
@@ -28,7 +28,7 @@ var Checkpoints = map[string]Checkpoint{
 	"olmo2": {Class: "Olmo2ForCausalLM", Architecture: "olmo2"},
 }
 
-// heads are the families of drafts that read a target's features.
+// heads are the architectures of drafts that read a target's features.
 var heads = map[string]func(*fields) *Model{"eagle3": eagle3}
 
 func llama(r *fields) *Model {

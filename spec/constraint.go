@@ -30,10 +30,10 @@ type AdjustmentKinds struct {
 	Own           int // biases of one node's own, at most; 0: one for each token of its path
 }
 
-// Guide restricts the target's choice of tokens by the tokens so far: a grammar, penalties, biases. A guide that
-// answers the same for the same tokens leaves speculation exact: the draft decides which nodes the guide is asked
-// about, not what it answers.
-type Guide interface {
+// Constraint restricts the target's choice of tokens by the tokens so far: a grammar, penalties, biases. A constraint
+// that answers the same for the same tokens leaves speculation exact: the draft decides which nodes the constraint is
+// asked about, not what it answers.
+type Constraint interface {
 	// Adjust fills s, which knows the count of nodes alone, for those of a tree. Node 0 is the last token taken, or
 	// the prompt's last.
 	Adjust(tree *Tree, s *Adjustment) error
@@ -41,19 +41,19 @@ type Guide interface {
 	Take(tokens []int32) error
 }
 
-// adjust has the next pass over a tree follow the guide.
+// adjust has the next pass over a tree follow the constraint.
 func (r *request) adjust(tree *Tree) error {
-	if r.opts.Guide == nil {
+	if r.opts.Constraint == nil {
 		return nil
 	}
 	s := &r.adjustment
 	s.Reset()
 	s.Nodes = tree.Len()
-	if err := r.opts.Guide.Adjust(tree, s); err != nil {
+	if err := r.opts.Constraint.Adjust(tree, s); err != nil {
 		return err
 	}
 	if len(s.Which) > 0 && len(s.Which) != tree.Len() || len(s.Own) > 0 && len(s.Own) != tree.Len() {
-		return fmt.Errorf("spec: a guide spoke of %d and %d nodes of a tree of %d", len(s.Which), len(s.Own),
+		return fmt.Errorf("spec: a constraint spoke of %d and %d nodes of a tree of %d", len(s.Which), len(s.Own),
 			tree.Len())
 	}
 	return r.target.Adjust(s)

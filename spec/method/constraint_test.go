@@ -12,8 +12,8 @@ import (
 	"foretoken/spec/spectest"
 )
 
-// hashing is a guide whose word on a node is a hash of all tokens before it: which tokens are left, and
-// what is added to some. One that is asked about another sequence says something else.
+// hashing is a constraint whose word on a node is a hash of all tokens before it: which tokens are left, and what is
+// added to some. One that is asked about another sequence says something else.
 type hashing struct {
 	vocab int
 	at    spectest.Prefix
@@ -76,8 +76,8 @@ func (g *hashing) Take(tokens []int32) error {
 	return nil
 }
 
-// guidedPlain is plain decoding under a guide.
-func guidedPlain(s *spectest.Script, prompt []int32, n int, sampling spec.Sampling, g *hashing) []int32 {
+// constrainedPlain decodes plainly under a constraint.
+func constrainedPlain(s *spectest.Script, prompt []int32, n int, sampling spec.Sampling, g *hashing) []int32 {
 	at := spectest.PrefixOf(prompt)
 	var out []int32
 	for range n {
@@ -94,8 +94,9 @@ func guidedPlain(s *spectest.Script, prompt []int32, n int, sampling spec.Sampli
 	return out
 }
 
-// TestGuidedSpeculationEqualsGuidedPlainDecoding runs every drafter and method that matches tokens under a guide.
-func TestGuidedSpeculationEqualsGuidedPlainDecoding(t *testing.T) {
+// TestConstrainedSpeculationEqualsConstrainedPlainDecoding runs every drafter and method that matches tokens under a
+// constraint.
+func TestConstrainedSpeculationEqualsConstrainedPlainDecoding(t *testing.T) {
 	prompt := []int32{1, 0, 1}
 	for _, vocab := range []int{5, 40} {
 		for _, differ := range []float64{0.1, 0.6} {
@@ -107,14 +108,14 @@ func TestGuidedSpeculationEqualsGuidedPlainDecoding(t *testing.T) {
 					sampling.Seed = 11
 					target := spectest.NewTarget(&spectest.Script{Vocab: vocab, Steps: 1e6}, 96, 64)
 					draft := spectest.NewDraft(target, 128, differ)
-					want := guidedPlain(target.Script, prompt, 24, sampling, &hashing{vocab: vocab})
-					guide := &hashing{vocab: vocab}
+					want := constrainedPlain(target.Script, prompt, 24, sampling, &hashing{vocab: vocab})
+					constraint := &hashing{vocab: vocab}
 					got, stats := spectest.Generate(t, set, target, draft, prompt,
-						spec.Options{Sampling: sampling, MaxTokens: 24, Guide: guide})
+						spec.Options{Sampling: sampling, MaxTokens: 24, Constraint: constraint})
 					spectest.Expect(t, fmt.Sprintf("%s, sampling %d, differ %v", set.Name, i, differ), got, stats, want,
 						spec.FinishLength)
-					if guide.asked != stats.Calls {
-						t.Fatalf("%s: asked %d times in %d passes", set.Name, guide.asked, stats.Calls)
+					if constraint.asked != stats.Calls {
+						t.Fatalf("%s: asked %d times in %d passes", set.Name, constraint.asked, stats.Calls)
 					}
 				}
 			}
@@ -122,8 +123,8 @@ func TestGuidedSpeculationEqualsGuidedPlainDecoding(t *testing.T) {
 	}
 }
 
-// TestGuidedDrawsStayAllowed holds verifiers whose tokens are not plain decoding's to the guide.
-func TestGuidedDrawsStayAllowed(t *testing.T) {
+// TestConstrainedDrawsStayAllowed holds verifiers whose tokens are not plain decoding's to the constraint.
+func TestConstrainedDrawsStayAllowed(t *testing.T) {
 	for _, parts := range []func(*spectest.DraftModel) spec.Parts{
 		func(d *spectest.DraftModel) spec.Parts {
 			return spec.Parts{Drafter: &drafting.SampledChain{Model: d}, Verifier: spec.Rejection{},
@@ -147,9 +148,10 @@ func TestGuidedDrawsStayAllowed(t *testing.T) {
 		for seed := range uint64(20) {
 			target.Reset()
 			draft.Reset()
-			guide := &hashing{vocab: 40}
+			constraint := &hashing{vocab: 40}
 			got, _ := spectest.Generate(t, set, target, draft, []int32{1},
-				spec.Options{Sampling: spec.Sampling{Temperature: 1, Seed: seed}, MaxTokens: 24, Guide: guide})
+				spec.Options{Sampling: spec.Sampling{Temperature: 1, Seed: seed}, MaxTokens: 24,
+					Constraint: constraint})
 			check := &hashing{vocab: 40}
 			for i, token := range got {
 				if mask, _, _ := check.says(check.at); mask != nil && mask[token/32]>>(token%32)&1 == 0 {
@@ -169,18 +171,18 @@ type failing struct{ adjust, take error }
 func (f failing) Adjust(*spec.Tree, *spec.Adjustment) error { return f.adjust }
 func (f failing) Take([]int32) error                        { return f.take }
 
-func TestGuideErrorsEndGeneration(t *testing.T) {
+func TestConstraintErrorsEndGeneration(t *testing.T) {
 	wrong := errors.New("nothing is left")
 	target := spectest.NewTarget(&spectest.Script{Vocab: 5, Steps: 1e6}, 96, 64)
-	for _, guide := range []spec.Guide{failing{adjust: wrong}, failing{take: wrong}} {
+	for _, constraint := range []spec.Constraint{failing{adjust: wrong}, failing{take: wrong}} {
 		target.Reset()
 		g, err := New(target, Config{Drafter: DrafterNone})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := g.Generate(context.Background(), []int32{1}, spec.Options{MaxTokens: 3, Guide: guide},
+		if _, err := g.Generate(context.Background(), []int32{1}, spec.Options{MaxTokens: 3, Constraint: constraint},
 			nil); !errors.Is(err, wrong) {
-			t.Errorf("%+v: %v", guide, err)
+			t.Errorf("%+v: %v", constraint, err)
 		}
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"foretoken/spec"
 )
 
-// ShapedTree grows a tree of one shape every round. Shape[d][r] is how many children the node of rank r at depth d
-// has; ranks number the places of a level from 0, those of the first parent's children before those of the
-// second's. The children are the draft's best or, if Drawn, drawn without replacement, in that order, so that
-// WithoutReplacement may verify the tree. At temperature 0 there is nothing to draw, and both are the same.
+// StaticTree grows a tree of the same shape every round. Shape[d][r] is how many children the node of rank r at depth d
+// has; ranks number the places of a level from 0, those of the first parent's children before those of the second's.
+// The children are the draft's best or, if Drawn, drawn without replacement, in that order, so that WithoutReplacement
+// may verify the tree. At temperature 0 there is nothing to draw, and both are the same.
 //
 // A place that the draft has no token for, for want of tokens with a chance above 0,
 // stays empty with all below it; the others keep their ranks.
-type ShapedTree struct {
+type StaticTree struct {
 	Model spec.DraftModel
 	Shape [][]int
 	Drawn bool
@@ -22,10 +22,10 @@ type ShapedTree struct {
 	Uncoupled bool
 }
 
-var _ spec.Drafter = (*ShapedTree)(nil)
+var _ spec.Drafter = (*StaticTree)(nil)
 
-// ShapeBudget is the most that a tree of a shape may use.
-func ShapeBudget(shape [][]int) spec.Budget {
+// StaticBudget returns what a tree of this shape uses at most.
+func StaticBudget(shape [][]int) spec.Budget {
 	b := spec.Budget{Levels: len(shape), Nodes: 1}
 	for _, ranks := range shape {
 		b.Width = max(b.Width, len(ranks))
@@ -37,25 +37,25 @@ func ShapeBudget(shape [][]int) spec.Budget {
 	return b
 }
 
-func (t *ShapedTree) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+func (t *StaticTree) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	uncoupled := t.Uncoupled || t.Drawn
-	session := &shapedSession{LevelSession: NewLevelSession(t.Model, o, uncoupled), shape: t.Shape}
+	session := &staticSession{LevelSession: NewLevelSession(t.Model, o, uncoupled), shape: t.Shape}
 	lim := t.Model.Limits()
-	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
+	session.k = min(StaticBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
 	session.drawn = t.Drawn && o.Sampling.Temperature > 0
 	return session, session.Prefill(ctx, o)
 }
 
-type shapedSession struct {
+type staticSession struct {
 	LevelSession
 	drawn bool // children are drawn, not ranked
 	shape [][]int
 	k     int // candidates per beam, the same every round: the width that models are prepared for
 
-	fitted [][]int    // the shape, cut to this round's budget
-	asked  spec.Shape // the same, as the request has it
-	level  []place    // of a level of asked, by rank
-	next   []place
+	kept  [][]int     // the shape, cut to this round's budget
+	asked spec.Layout // the same, as the request has it
+	level []place     // of a level of asked, by rank
+	next  []place
 }
 
 // place is a place of a level.
@@ -64,10 +64,10 @@ type place struct {
 	beam int32 // index into the beams of its level, -1: none
 }
 
-// cut makes s.fitted of the shape: no more levels, children, beams and nodes than the budget
-// and the draft's cache have room for, nodes counted in order of levels and ranks.
-func (s *shapedSession) cut(seq []int32, b spec.Budget) {
-	s.fitted = s.fitted[:0]
+// cut makes s.kept of the shape: no more levels, children, beams and nodes than the budget and the draft's cache have
+// room for, nodes counted in order of levels and ranks.
+func (s *staticSession) cut(seq []int32, b spec.Budget) {
+	s.kept = s.kept[:0]
 	lim := s.Model.Limits()
 	width := min(b.Width, lim.TopK, lim.MaxRows)
 	room := lim.Context - len(seq) // for beams fed after the root
@@ -76,8 +76,8 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 	}
 	nodes, places := b.Nodes-1, 1
 	for d := 0; d < min(len(s.shape), b.Levels) && nodes > 0; d++ {
-		s.fitted = slices.Grow(s.fitted, 1)
-		ranks := s.fitted[:d+1][d][:0]
+		s.kept = slices.Grow(s.kept, 1)
+		ranks := s.kept[:d+1][d][:0]
 		beams, children := 0, 0
 		for r := 0; r < min(len(s.shape[d]), places); r++ {
 			n := min(s.shape[d][r], width, nodes)
@@ -97,32 +97,32 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 		if children == 0 {
 			return
 		}
-		s.fitted = append(s.fitted, ranks)
+		s.kept = append(s.kept, ranks)
 		places = children
 	}
 }
 
-func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	if s.cut(seq, b); len(s.fitted) == 0 {
+func (s *staticSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
+	if s.cut(seq, b); len(s.kept) == 0 {
 		return s.ProposeRoot(seq), nil
 	}
 	s.ask()
-	s.request = spec.DraftRequest{Depth: len(s.fitted) - 1, K: s.k, Nodes: 1 + len(s.asked.Chosen), Coupled: s.Coupled,
-		Sampling: s.Sampling, Drawn: s.drawn, Shape: &s.asked}
+	s.request = spec.DraftRequest{Depth: len(s.kept) - 1, K: s.k, Nodes: 1 + len(s.asked.Chosen), Coupled: s.Coupled,
+		Sampling: s.Sampling, Drawn: s.drawn, Layout: &s.asked}
 	return s.proposeDraft(ctx, seq, s.pass == spec.PassOutputs || s.pass == spec.PassSampled && s.drawn)
 }
 
-// ask makes s.asked of s.fitted.
-func (s *shapedSession) ask() {
+// ask makes s.asked of s.kept.
+func (s *staticSession) ask() {
 	a := &s.asked
 	beams, chosen := a.Beams[:0], a.Chosen[:0]
 	rows, children := append(a.Rows[:0], -1), append(a.Children[:0], 0)
 	// row numbers the first distribution that a level is proposed from; proposing counts them.
 	row, proposing := int32(0), int32(1)
 	s.level = append(s.level[:0], place{})
-	for d, ranks := range s.fitted {
+	for d, ranks := range s.kept {
 		next, first, fed := s.next[:0], int32(spec.FirstCandidate(d, s.k)), int32(0)
-		if d+1 < len(s.fitted) {
+		if d+1 < len(s.kept) {
 			beams = slices.Grow(beams, 1)[:d+1]
 			beams[d] = beams[d][:0]
 		}
@@ -135,7 +135,7 @@ func (s *shapedSession) ask() {
 				c := above.beam*int32(s.k) + int32(i)
 				p := place{node: int32(len(rows)), beam: -1}
 				chosen, rows, children = append(chosen, first+c), append(rows, -1), append(children, 0)
-				if rank := len(next); d+1 < len(s.fitted) && rank < len(s.fitted[d+1]) && s.fitted[d+1][rank] > 0 {
+				if rank := len(next); d+1 < len(s.kept) && rank < len(s.kept[d+1]) && s.kept[d+1][rank] > 0 {
 					p.beam, fed, beams[d] = fed, fed+1, append(beams[d], c)
 				}
 				next = append(next, p)
