@@ -1,7 +1,8 @@
 /** Decides whether a stored file is still current. */
-import { Remote, SourceError, type SourceOptions } from "./remote.ts";
+import { SourceError } from "./errors.ts";
+import type { Journal } from "./journal.ts";
+import { Remote, type SourceOptions } from "./remote.ts";
 import { differ, discard, type Identity, identityOf } from "./responses.ts";
-import type { Journal } from "./store.ts";
 
 /** "first" uses a complete copy without a request. "check" asks the server for changes; if it fails, uses the copy. */
 export type CachePolicy = "first" | "check";
@@ -20,7 +21,6 @@ export async function isCurrent(
   stored: Journal,
   url: string,
   name: string,
-  signal: AbortSignal,
   options: CachedOptions,
 ): Promise<boolean> {
   const { expected } = options;
@@ -34,11 +34,11 @@ export async function isCurrent(
   if (options.policy !== "check") return true;
   let now: Identity | undefined;
   try {
-    const response = await new Remote(url, name, { ...options, retries: 0, signal }).request(0, 1);
+    const response = await new Remote(url, name, { ...options, retries: 0 }).request(0, 1);
     discard(response);
     now = identityOf(response);
   } catch (cause) {
-    signal.throwIfAborted();
+    options.signal?.throwIfAborted();
     // The server is unreachable or no longer has the file: use the copy.
     if (!(cause instanceof SourceError)) throw cause;
   }

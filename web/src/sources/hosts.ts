@@ -33,3 +33,8 @@ export function fetchFrom(hosts: readonly string[] | undefined): typeof fetch {
     return fetch(input, init);
   };
 }
+
+/** Whether a host is this machine. */
+export function isLocal(hostname: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+}

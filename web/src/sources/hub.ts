@@ -129,6 +129,17 @@ export function brief(name: string): string {
   return cut.replace(/[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, "\ufffd");
 }
 
+/** Returns the last part of a URL's path, for display. */
+export function nameOf(url: string): string {
+  const path = url.replace(/[?#].*$/, "");
+  const last = path.slice(path.lastIndexOf("/") + 1);
+  try {
+    return brief(decodeURIComponent(last) || url);
+  } catch {
+    return brief(last || url);
+  }
+}
+
 /** Returns names for people to read, the first 16 of them. */
 export function listed(names: readonly string[]): string {
   return names.slice(0, 16).map(brief).join(", ") + (names.length > 16 ? " and others" : "");

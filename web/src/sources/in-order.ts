@@ -1,9 +1,8 @@
 /** Downloads from servers without ranges: the file arrives in one response, in order. */
-import { ChangedError, type Remote, SourceError } from "./remote.ts";
-import { firstMissing, type Journal, sha256 } from "./store.ts";
-
-/** The server sent another number of bytes than it announced. */
-export class LengthError extends SourceError {}
+import { ChangedError, LengthError } from "./errors.ts";
+import { firstMissing, type Journal } from "./journal.ts";
+import type { Remote } from "./remote.ts";
+import { sha256 } from "./store.ts";
 
 export interface InOrderDownload {
   name: string;
@@ -20,7 +19,7 @@ export interface InOrderDownload {
 export async function downloadInOrder(response: Response, to: InOrderDownload): Promise<void> {
   const { name, journal, remote, signal } = to;
   const { chunk, size } = journal;
-  const wrongLength = (sent: string): SourceError =>
+  const wrongLength = (sent: string): LengthError =>
     new LengthError(
       name,
       "download",

@@ -4,23 +4,16 @@
  */
 import type { CachedSource } from "./cached.ts";
 import type { CachePolicy } from "./current.ts";
-import {
-  ChangedError,
-  checkRange,
-  isLocal,
-  message,
-  nameOf,
-  rejectHTML,
-  Remote,
-  SourceError,
-  type SourceOptions,
-} from "./remote.ts";
-import { differ, discard, type Identity, identityOf } from "./responses.ts";
+import { ChangedError, checkRange, message, SourceError } from "./errors.ts";
+import { isLocal } from "./hosts.ts";
+import { isSingleFile, nameOf, type RemoteFile } from "./hub.ts";
 import { OTHERWISE } from "./quota.ts";
-import { isSingleFile, type RemoteFile } from "./hub.ts";
+import { rejectHTML, Remote, type SourceOptions } from "./remote.ts";
+import { differ, discard, type Identity, identityOf } from "./responses.ts";
 import type { Progress, Source, SourceSpec } from "../protocol/protocol.ts";
 
-export { SourceError, type SourceOptions } from "./remote.ts";
+export { SourceError } from "./errors.ts";
+export type { SourceOptions } from "./remote.ts";
 
 /** Size of the aligned blocks that answer small reads: parsing a GGUF header takes thousands of them. */
 const BLOCK = 256 * 1024;

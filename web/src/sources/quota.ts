@@ -1,6 +1,6 @@
 /** The error message for a full disk. */
 import { bytes as size } from "./bytes.ts";
-import { SourceError } from "./remote.ts";
+import { SourceError } from "./errors.ts";
 import type { Store } from "./store.ts";
 
 /** The end of the message: what works without deleting anything. */

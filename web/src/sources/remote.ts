@@ -1,10 +1,10 @@
 /**
  * Reads a file over HTTP by ranges, or whole where the server has none. A dropped connection resumes at the byte where
- * it broke, a change of the file on the server is an error, and every error is one line that names the file, the step
- * and the reason.
+ * it broke, and a change of the file on the server is an error.
  */
-
-import { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+import { ForetokenError } from "../protocol/errors.ts";
+import { ChangedError, ChecksumError, message, SourceError } from "./errors.ts";
+import { isLocal } from "./hosts.ts";
 import { brief } from "./hub.ts";
 import {
   codingOf,
@@ -15,57 +15,11 @@ import {
   keepsRules,
   lengthOf,
   otherBytes,
+  piecesOf,
   reasonPhrase,
   sizeOf,
   type Identity,
 } from "./responses.ts";
-
-/** The error code for each field of a message; other fields mean "unreadable". */
-const CODES: Readonly<Record<string, ForetokenErrorCode>> = {
-  download: "network",
-  index: "bad_model",
-  "content-type": "bad_model",
-};
-
-/** A file could not be opened or read. */
-export class SourceError extends ForetokenError {
-  constructor(
-    readonly file: string,
-    readonly field: string,
-    readonly reason: string,
-    code: ForetokenErrorCode = CODES[field] ?? "unreadable",
-  ) {
-    super(code, `${brief(file)}: ${field}: ${oneLine(reason)}`);
-    this.name = "SourceError";
-  }
-}
-
-/** Refuses a read beyond the end of a source. */
-export function checkRange(source: { name: string; size: number }, offset: number, length: number): void {
-  const whole = Number.isSafeInteger(offset) && Number.isSafeInteger(length);
-  if (whole && offset >= 0 && length >= 0 && offset + length <= source.size) return;
-  throw new SourceError(
-    source.name,
-    "range",
-    `bytes ${offset} to ${offset + length} requested of a file of ${source.size} bytes`,
-  );
-}
-
-/** The file on the server changed since the first read. */
-export class ChangedError extends SourceError {
-  constructor(name: string) {
-    super(name, "download", "the file changed on the server while it was being read; load it again", "changed");
-  }
-}
-
-/** The file has another SHA-256 than it must have. */
-export class ChecksumError extends SourceError {
-  constructor(name: string, got: string | undefined, wanted: string | undefined, kept = false) {
-    const then = kept ? "deleted it, load it again" : "load it again";
-    const reason = `the download does not have its published checksum: ${got} instead of ${wanted}; ${then}`;
-    super(name, "sha256", reason, "checksum");
-  }
-}
 
 export interface SourceOptions {
   /** Receives the progress of a download in bytes, with the total 0 while it is unknown; `note`: what is unusual. */
@@ -291,7 +245,7 @@ export class Remote {
         );
       }
       const before = at;
-      const pieces = this.#pieces(response, signal);
+      const pieces = piecesOf(response, this.#stall, signal);
       try {
         for (let next = await pieces.next(); !next.done && at < end; next = await pieces.next()) {
           signal?.throwIfAborted();
@@ -364,7 +318,7 @@ export class Remote {
       const promised = sizeOf(response);
       let at = 0;
       let complete = false;
-      const pieces = this.#pieces(response, signal);
+      const pieces = piecesOf(response, this.#stall, signal);
       try {
         for (;;) {
           const next = await pieces.next();
@@ -439,42 +393,6 @@ export class Remote {
       : "the server sends no parts of it, or hides its size, as one does that compresses";
     return `${why}, so it arrives in one piece and is not kept for the next visit; ${UNCOMPRESSED}`;
   }
-
-  /** Yields the pieces of a body; returns whether it reached its end. */
-  async *#pieces(response: Response, signal?: AbortSignal): AsyncGenerator<Uint8Array, boolean> {
-    if (!response.body) return true;
-    const reader = response.body.getReader();
-    const abort = (): void => void reader.cancel().catch(() => undefined);
-    signal?.addEventListener("abort", abort);
-    if (signal?.aborted) abort();
-    try {
-      for (;;) {
-        let next: ReadableStreamReadResult<Uint8Array>;
-        try {
-          next = await this.#withinTime(reader.read());
-        } catch {
-          return false;
-        }
-        if (next.done) return true;
-        yield next.value;
-      }
-    } finally {
-      signal?.removeEventListener("abort", abort);
-      abort();
-    }
-  }
-
-  async #withinTime<T>(work: Promise<T>): Promise<T> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error("stalled")), this.#stall);
-    });
-    try {
-      return await Promise.race([work, late]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
 }
 
 /** Throws if the server sent an HTML page instead of a model. */
@@ -490,26 +408,6 @@ export function rejectHTML(name: string, response: Response): void {
   }
 }
 
-/** Whether a host is this machine. */
-export function isLocal(hostname: string): boolean {
-  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
-}
-
-/** Returns the last part of a URL's path, for display. */
-export function nameOf(url: string): string {
-  const path = url.replace(/[?#].*$/, "");
-  const last = path.slice(path.lastIndexOf("/") + 1);
-  try {
-    return brief(decodeURIComponent(last) || url);
-  } catch {
-    return brief(last || url);
-  }
-}
-
-export function message(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
-}
-
 function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (): void => {
@@ -522,8 +420,4 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", end, { once: true });
   });
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
 }

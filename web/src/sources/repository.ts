@@ -2,8 +2,9 @@
  * Finds the other files of a model on a server: the parts of a split file, the files of a safetensors repository, and
  * the checksums that a hub publishes. Loaded only for addresses that stand for several files.
  */
-import { nameOf, Remote, SourceError, type SourceOptions } from "./remote.ts";
-import { addressOf, listed, PART, partsOf, type RemoteFile } from "./hub.ts";
+import { SourceError } from "./errors.ts";
+import { addressOf, listed, nameOf, PART, partsOf, type RemoteFile } from "./hub.ts";
+import { Remote, type SourceOptions } from "./remote.ts";
 
 /** Splits the address of a file on a hub into base, repository, revision and path. */
 function onHub(url: string): { base: string; repo: string; revision: string; path: string; kind: string } | undefined {

@@ -1,8 +1,9 @@
 /**
- * Reads from a response the version, size and coding of its file, and whether it has the requested part.
+ * Reads from a response its body, the version, size and coding of its file, and whether it has the requested part.
  *
- * Of a compressed response, ranges and Content-Length are of its encoded form (RFC 9110, 8.4 and 14.2). Browsers refuse
- * one to a request for a range, and other sites hide Content-Encoding from the page.
+ * The ranges and the Content-Length of a compressed response count bytes of the encoded form (RFC 9110, 8.4 and 14.2).
+ * Browsers refuse a compressed response to a request for a range, and hide Content-Encoding of other sites from the
+ * page.
  */
 
 /** Properties that identify a version of a file. */
@@ -97,6 +98,49 @@ export function reasonPhrase(status: number): string {
 /** Cancels an unused response; a response that has failed already needs no cancelling. */
 export function discard(response: Response): void {
   response.body?.cancel().catch(() => undefined);
+}
+
+/**
+ * Yields the pieces of a body, and returns whether it reached its end. A connection that is silent for `stall`
+ * milliseconds counts as dropped.
+ */
+export async function* piecesOf(
+  response: Response,
+  stall: number,
+  signal?: AbortSignal,
+): AsyncGenerator<Uint8Array, boolean> {
+  if (!response.body) return true;
+  const reader = response.body.getReader();
+  const abort = (): void => void reader.cancel().catch(() => undefined);
+  signal?.addEventListener("abort", abort);
+  if (signal?.aborted) abort();
+  try {
+    for (;;) {
+      let next: ReadableStreamReadResult<Uint8Array>;
+      try {
+        next = await within(stall, reader.read());
+      } catch {
+        return false;
+      }
+      if (next.done) return true;
+      yield next.value;
+    }
+  } finally {
+    signal?.removeEventListener("abort", abort);
+    abort();
+  }
+}
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error("stalled")), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Reports whether the body is one byte; a longer one is not read to its end. */

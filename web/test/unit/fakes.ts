@@ -1,7 +1,7 @@
 /** A private file system and a file server in memory, which tests can make fail, and a worker without a thread. */
 import type { WorkerLike } from "../../src/engine/engine.ts";
 import type { FromWorker, GoEngine, ToWorker } from "../../src/protocol/protocol.ts";
-import type { SyncHandle } from "../../src/sources/store.ts";
+import type { SyncHandle } from "../../src/sources/handles.ts";
 import { serve } from "../../src/worker/serve.ts";
 
 /** A folder of the origin's private file system. */

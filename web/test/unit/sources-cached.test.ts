@@ -3,8 +3,9 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { type CachedSource, openCached } from "../../src/sources/cached.ts";
 import type { CachedOptions } from "../../src/sources/current.ts";
+import { parseJournal } from "../../src/sources/journal.ts";
 import { openSource } from "../../src/sources/open.ts";
-import { FOLDER, parseJournal, Store } from "../../src/sources/store.ts";
+import { FOLDER, Store } from "../../src/sources/store.ts";
 import { fileServer, FakeFolder, pattern, type Script } from "./fakes.ts";
 
 const URL_ = "https://models.test/owner/tiny.gguf";
