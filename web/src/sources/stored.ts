@@ -96,15 +96,10 @@ export class Stored {
       throw new SourceError(name, "cache", "the copy in this browser was deleted during the load; load it again");
   }
 
-  /** Reads from offset `at` into `into` and returns the number of bytes read. */
+  /** Reads from offset `at` into `into` and returns the number of bytes read; waits while `makeWritable` reopens. */
   async read(into: Uint8Array, at: number): Promise<number> {
-    return (await this.#open()).read(into, at);
-  }
-
-  /** Returns the open file; waits while `makeWritable` reopens it. */
-  async #open(): Promise<Bytes> {
     if (!this.#bytes) await this.#reopening;
-    return this.#bytes ?? closed();
+    return (this.#bytes ?? closed()).read(into, at);
   }
 
   #writable(): { data: SyncHandle; log: JournalWriter } {

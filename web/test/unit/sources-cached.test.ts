@@ -228,6 +228,35 @@ test("a damaged chunk of a complete file is replaced", async () => {
   third.close();
 });
 
+test("reads go on while the file is opened again for a damaged chunk", async (t) => {
+  const m = machine();
+  const first = await m.open();
+  await first.finished();
+  first.close();
+  await settle();
+  m.folder.files.get(await Store.key(URL_))![15_000]! ^= 255;
+  const source = await m.open();
+  const reads: Promise<Uint8Array>[] = [];
+  const digest = crypto.subtle.digest.bind(crypto.subtle);
+  const start = async (): Promise<void> => {
+    for (let step = 0; step < 30; step++, await null) reads.push(source.read(0, 10));
+  };
+  // From each hash of the stored copy on, a read starts at each step of the promises that open the file again.
+  t.mock.method(crypto.subtle, "digest", async (...of: Parameters<typeof digest>) => {
+    const hash = await digest(...of);
+    if (m.notices.length === 0) void start();
+    return hash;
+  });
+  await source.read(0, 10); // and verifies the next chunk
+  await source.read(15_000, 10);
+  assert.ok(reads.length >= 30);
+  for (const bytes of await Promise.all(reads)) assert.deepEqual(bytes, DATA.slice(0, 10));
+  assert.deepEqual(await source.read(10_000, 10_000), DATA.slice(10_000, 20_000));
+  assert.equal(m.notices.length, 1);
+  source.close();
+  await settle();
+});
+
 test("a changed file on the server is not mixed with the stored chunks", async () => {
   for (const change of [
     { etag: '"two"' },
