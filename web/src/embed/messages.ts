@@ -141,7 +141,7 @@ export function readOrigins(list: string): string[] {
     });
 }
 
-/** Returns the origins that may send messages: those of the address, limited to the server's list if there is one. */
+/** Returns the origins that may send messages: the address lists them; the server's list, if given, limits them. */
 export function allowedOrigins(requested: readonly string[], listed: string | null): string[] {
   const named = requested.flatMap(readOrigins);
   if (listed === null) return named;

@@ -125,7 +125,7 @@ export class Engine {
   #method = DEFAULT_METHOD;
   #next = 1;
   #work: AbortController | undefined;
-  /** Of completions, and of the work that waits for them. */
+  /** Completions take turns; other work waits for them. */
   readonly #turns = new Turns();
   #conversation: Conversation | undefined;
   #completions: Promise<ChatCompletions> | undefined;
@@ -157,7 +157,7 @@ export class Engine {
   static async #load(options: LoadOptions): Promise<Engine> {
     const { signal } = options;
     if (signal?.aborted) throw aborted(signal);
-    // Refuse what is wrong before a worker starts.
+    // Refuse invalid options before a worker starts.
     const sources = sourcesOf(options);
     const text = textOf(optionsOf(options));
     const engine = new Engine(start(options.worker));
@@ -171,7 +171,7 @@ export class Engine {
           id: (engine.#opening = { id, update: progress }).id,
           options: text,
           sources,
-          // With the page's own: a worker of a frame with an opaque origin does not know it.
+          // The page's origin too: a worker of a frame with an opaque origin does not know it.
           hosts: [...(options.hosts ?? addressesOf(sources).map(hostOf)), globalThis.location?.origin],
           lock: globalThis.navigator?.locks && randomId(), // pages of plain http have no locks
         }),
@@ -422,7 +422,7 @@ export class Engine {
     return report;
   }
 
-  /** Returns the methods of the loaded Go program; {@link METHODS} are those of the build. */
+  /** Returns the methods of the loaded Go program; {@link METHODS} lists the methods of the build. */
   methods(): Promise<Catalog> {
     return this.#call((id) => ({ op: "methods", id }));
   }

@@ -51,7 +51,7 @@ export interface LoadOptions {
   calibrations?: "builtin" | readonly FileSource[] | undefined;
   /** The hub that resolves names; default https://huggingface.co. */
   hub?: string | undefined;
-  /** The origins that the worker may ask for the models; default those of the given addresses. */
+  /** The origins that the worker may ask for the models; default: the origins of the given addresses. */
   hosts?: readonly string[] | undefined;
   /** Whether the browser stores downloads and checks them for changes on the server; default "auto". */
   cache?: Keep | undefined;
@@ -62,8 +62,8 @@ export interface LoadOptions {
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
   /**
-   * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
-   * it is fastest with; one if the page is not isolated.
+   * Threads of the cpu device, 1 to 64. Default: one per core, at most eight; one if the page is not isolated. Each
+   * dispatched program uses as many of them as it is fastest with.
    */
   threads?: number | undefined;
   /** Positions of the KV cache. Default: the model's limit, at most 4096. */
@@ -152,7 +152,7 @@ export function optionsOf(options: LoadOptions): OpenOptions {
   return { device: options.device ?? "auto", ...(defined({ ...given, builtin_calibrations }) as object) };
 }
 
-/** Returns the files of the models to load. Refuses what is no file or address, by the name of its option. */
+/** Returns the files of the models to load. Throws an error that names an option without one. */
 export function sourcesOf(options: LoadOptions): Sources<SourceSpec> {
   const { target, draft, calibrations } = options;
   if (!target) throw wrong("target", `is missing; ${draft ? "a draft needs a target" : "name a model"}`);

@@ -1,12 +1,12 @@
 /**
- * Copies what callers pass to values that JSON can carry. All that leaves for the worker goes through {@link textOf}: a
- * value that JSON would drop or change is refused, with the name of its field.
+ * Copies callers' values to values that JSON can carry. Every message to the worker goes through {@link textOf}, which
+ * refuses a value that JSON would drop or change, and names its field.
  */
 import { ForetokenError } from "../protocol/errors.ts";
 import type { JSONText } from "../protocol/protocol.ts";
 import { limitOf, rangeOf, reasonOf, shown, typeName } from "./options.ts";
 
-/** The most values that one request holds, and how deeply they nest. */
+/** The largest number of values in a request, and the deepest nesting. */
 const VALUES = 100_000;
 const DEPTH = 250;
 
@@ -71,7 +71,7 @@ export function plain<T>(given: T, field = ""): T {
         const item = (value as Record<string, unknown>)[key];
         if (item === undefined) continue;
         const copied = copy(item, path ? `${path}.${shown(key)}` : shown(key), field || key);
-        // As its own member, even if it is called __proto__.
+        // Defines a member even for the name __proto__, which an assignment would take as the prototype.
         Object.defineProperty(to, key, { value: copied, enumerable: true, configurable: true, writable: true });
       }
       return to;

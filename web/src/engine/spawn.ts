@@ -40,7 +40,7 @@ export function spawn(given?: WorkerSource): Worker {
   }
 }
 
-/** Says that a script did not load, and which header may be missing; `address` is that of another site. */
+/** Says that a script did not load, and which header may be missing; `address` is on another site. */
 export function notLoaded(address?: string): string {
   const header = address
     ? "; its server must let other sites read it (CORS: Access-Control-Allow-Origin)"
@@ -66,7 +66,7 @@ interface Wanted {
 
 /**
  * Returns the constructor's arguments for the worker in this module's folder. Bundlers find the worker by the
- * expression, so it must stay in this form. They replace it and import.meta.url by addresses of their own, so only the
+ * expression, so it must stay in this form. They replace it and import.meta.url by other addresses, so only the
  * constructor learns the address. For the duration of the call, a function that returns its arguments replaces the
  * constructor; a scope that forbids the replacement gets the worker.
  */
@@ -90,8 +90,8 @@ function launch(
 ): Worker {
   const url = new URL(String(given), globalThis.document?.baseURI ?? globalThis.location?.href);
   if (url.origin === globalThis.origin || url.protocol === "data:") return new Worker(approve(url.href), options);
-  // A page may import this module from another origin but not start a worker from there. A worker of its own origin
-  // may import the script. The same in a frame with an opaque origin, which no address has.
+  // A page may import this module from another origin, but not start a worker from there. A worker whose script is of
+  // the page's origin may import it. A frame with an opaque origin needs such a script too: no address has its origin.
   const shim = URL.createObjectURL(new Blob([importing(url.href)], { type: "text/javascript" }));
   const worker = new Worker(approve(shim), { name: options.name ?? "" });
   for (const event of ["message", "error"])
@@ -100,8 +100,8 @@ function launch(
 }
 
 /**
- * Returns the script of a worker that imports another. It is no module, because Chromium loads none from a blob of an
- * opaque origin. Messages that arrive before the import are delivered after it.
+ * Returns the script of a worker that imports another script. It is a classic script, because Chromium loads no module
+ * from a blob of an opaque origin. Messages that arrive before the import are delivered after it.
  */
 function importing(address: string): string {
   return `const early = [], keep = (event) => early.push(event);

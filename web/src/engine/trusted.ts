@@ -1,6 +1,6 @@
 /** Trusted Types: a page that requires them starts scripts from addresses that a policy has approved. */
 
-/** TrustedAddress is an address that a policy approved. */
+/** An address that a policy approved. */
 export interface TrustedAddress {
   toString(): string;
   toJSON(): string;

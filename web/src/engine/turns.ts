@@ -1,4 +1,4 @@
-/** Turns that are taken one after the other, in the order in which they were asked for. */
+/** Turns, taken one after the other in the order of the calls. */
 import { abortable } from "../protocol/errors.ts";
 
 export class Turns {
@@ -9,12 +9,12 @@ export class Turns {
     return this.#last !== undefined;
   }
 
-  /** Waits for the turns before, or rejects once the signal aborts. The function that it returns ends the turn. */
+  /** Waits for earlier turns, and returns a function that ends this one. Rejects once the signal aborts. */
   async take(signal?: AbortSignal): Promise<() => void> {
     const before = this.#last;
     let leave = (): void => undefined;
     const own = new Promise<void>((resolve) => (leave = resolve));
-    // One that left before its turn has those behind it wait still.
+    // A call that leaves before its turn leaves later calls waiting for the earlier turns.
     const all = Promise.all([before, own]).then(() => {
       if (this.#last === all) this.#last = undefined;
     });

@@ -49,7 +49,7 @@ export function toolbar(widget: ForetokenWidget): void {
   install();
   const open = (): void => void restore(widget, location.hash);
   addEventListener("hashchange", open);
-  if (!isReload()) open(); // a reload keeps what the visitor made of the link
+  if (!isReload()) open(); // a reload keeps the visitor's changes
 }
 
 /** Whether this page is a reload of an earlier one. */

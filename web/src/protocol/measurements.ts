@@ -79,8 +79,8 @@ export interface BenchUpdate {
 }
 
 /**
- * A measurement of what passes cost ({@link CostReport}), of where their time goes ({@link ProfileReport}) or of the
- * device ({@link DoctorReport}). Go supplies defaults for missing fields.
+ * A measurement of the cost of passes ({@link CostReport}), of its parts ({@link ProfileReport}), or of the device
+ * ({@link DoctorReport}). Go supplies defaults for missing fields.
  */
 export interface Measurement {
   what: "costs" | "profile" | "doctor";
@@ -189,7 +189,7 @@ export interface ProfileReport {
   rounds: RoundProfile[];
 }
 
-/** A device, what was chosen for it and what it reaches; the report of `foretoken doctor` too. */
+/** A device, the choices for it and its speed; `foretoken doctor` writes the same report. */
 export interface DoctorReport {
   format: string;
   program: { version: string; revision?: string; go: string; os: string; arch: string };
@@ -218,8 +218,8 @@ export interface DoctorReport {
     error?: string;
   }[];
   /**
-   * Of the cpu device: how fast one thread and all threads read memory that no cache holds, and the bytes of weights
-   * that the target's pass over one row reads, its speed and its share of all threads'.
+   * Cpu device: how fast one thread and all threads read memory outside the caches; the bytes of weights that the
+   * target's pass over one row reads, how fast it reads them, and the ratio of this speed to all threads' speed.
    */
   memory?: {
     bytes: number;

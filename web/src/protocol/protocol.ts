@@ -280,7 +280,7 @@ export interface EmbedRequest extends Pooling {
 
 /** A text as a vector. */
 export interface Embedding {
-  /** As many numbers as `info.target.width` says. */
+  /** `info.target.width` numbers. */
   vector: number[];
   /** Tokens of the text. */
   tokens: number;

@@ -1,6 +1,6 @@
 /**
- * The hosts that a load may ask. A worker asks its own origin, and those that the page confirmed with the load: by the
- * call of a program, by an attribute of the page's own, or by a click of the visitor. A confirmed host may redirect.
+ * The hosts that a load may ask. A worker asks its own origin, and the hosts that the page confirmed with the load: a
+ * program's call, the page's own attribute, or the visitor's click confirms one. A confirmed host may redirect.
  */
 import { ForetokenError } from "../protocol/errors.ts";
 import type { Sources, SourceSpec } from "../protocol/protocol.ts";

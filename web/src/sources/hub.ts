@@ -54,12 +54,11 @@ export function addressOf(name: HubName, hub: string): string {
     : `${base}/resolve/${encodeURIComponent(name.revision)}/${encode(name.path)}`;
 }
 
-/** A fragment that means a checksum, however it is written. */
+/** Matches a fragment that is meant as a checksum, in any spelling. */
 const CHECKSUM = /sha-?\d|md5|checksum|integrity/i;
 
 /**
- * Returns the checksum of `#sha256=…`. A checksum that is misspelt is an error: a check that is skipped without a word
- * is worse than none.
+ * Returns the checksum of `#sha256=…`. A misspelt one is an error, because a silently skipped check is worse than none.
  */
 function checksumIn(text: string): string | undefined {
   const at = text.indexOf("#");
@@ -92,8 +91,8 @@ export function resolve(text: string, base: string | undefined, hub = HUB): Remo
 const SCHEMES: readonly string[] = ["http:", "https:", "blob:", "data:"];
 
 /**
- * Resolves an address relative to `base`. Everything that names a file for this program to read goes through here, and
- * other schemes than http, https, blob and data are refused, but for the page's own, such as an extension's.
+ * Resolves an address relative to `base`. Every address of a file to read goes through here. Refuses other schemes than
+ * http, https, blob, data and the page's own, such as an extension's.
  */
 export function address(text: string, base: string | undefined): string {
   let url: URL;
@@ -120,8 +119,8 @@ export function address(text: string, base: string | undefined): string {
 const MOST_SHOWN = 200;
 
 /**
- * Returns a name for people to read: an address, the name of a file or of a model. Names come from strangers: of a long
- * one the middle is left out, and characters that are no text or turn its direction are replaced.
+ * Returns a name for people to read: an address, the name of a file or of a model. Names come from strangers: a long
+ * one loses its middle, and characters that are not text or turn its direction are replaced.
  */
 export function brief(name: string): string {
   const tail = 50;

@@ -130,7 +130,7 @@ export async function openSource(
 /**
  * Returns a source that reads a cached file, and the server once the store fails, as on a full disk. `uncached` gets
  * the version of the file that the cache had and the reason. A file that must have a checksum cannot change over once
- * bytes of it may have been read: those would be compared with nothing.
+ * bytes may have been read, because nothing would check them.
  */
 async function orUncached(
   opening: Promise<CachedSource | undefined>,

@@ -23,7 +23,7 @@ export class DownloadProgress {
     readonly listener: SourceOptions["onDownload"],
   ) {}
 
-  /** Bytes that are stored, those of incomplete chunks among them. */
+  /** Stored bytes, including bytes of incomplete chunks. */
   get done(): number {
     return this.#done;
   }

@@ -35,7 +35,7 @@ export interface SourceOptions {
   fetch?: typeof fetch;
   /** Aborts requests. */
   signal?: AbortSignal;
-  /** Requests no parts: the server was seen to send none whose size is known. */
+  /** Requests the whole file, because the server sends no parts, or hides the file's size with them. */
   whole?: boolean;
 }
 
@@ -284,9 +284,9 @@ export class Remote {
   }
 
   /**
-   * Returns the size of a file whose server sends parts but shows no Content-Range to other sites: the length of the
-   * part from byte 0 on, if the file has the byte before that length, and nothing after it. HEAD may give the length of
-   * an encoded form, and so may parts of one in a browser that decodes them; a server may also cap the length of parts.
+   * Returns the size of a file whose server sends parts but hides Content-Range from other sites. The length of the
+   * part from byte 0 on is the size, if the file has its last byte and no byte after it. Otherwise the length may count
+   * an encoded form, as HEAD's may, or the server limits the length of parts.
    */
   async sizeByLength(): Promise<number | undefined> {
     const all = await this.request(0);

@@ -45,7 +45,7 @@ export function sizeOf(response: Response): number | undefined {
   return total === undefined || total === "*" ? undefined : Number(total);
 }
 
-/** Returns [first byte, total] of a part as texts, preceded by the match; null if they are wrong or not to be seen. */
+/** Returns [first byte, total] of a part as texts, preceded by the match; null if the header is wrong or hidden. */
 function rangeOf(response: Response): RegExpExecArray | null {
   return /^bytes (\d+)-\d+\/(\d+|\*)$/i.exec(response.headers.get("Content-Range") ?? "");
 }
@@ -62,8 +62,8 @@ export function codingOf(response: Response): string | undefined {
 }
 
 /**
- * Whether a server answered a request for bytes from `start` on by the rules: with them, or with the whole file. Others
- * refuse any range, or send other bytes.
+ * Whether a server kept the rules when it was asked for bytes from `start` on: it sent them, or the whole file. Other
+ * servers refuse any range, or send other bytes.
  */
 export function keepsRules(response: Response, start: number): boolean {
   const { status, headers } = response;

@@ -150,7 +150,7 @@ export class WidgetApp {
     else this.#conversation = messages;
   }
 
-  /** The models chosen in place of the attributes' ones, and the addresses of the loaded ones, which were confirmed. */
+  /** The models chosen instead of the attributes' models, and the confirmed addresses of the loaded models. */
   get models(): { chosen: Models | undefined; confirmed: string[] } {
     const all = this.#files ?? modelsOf(this.#host);
     const hub = this.#host.getAttribute("hub") || undefined;

@@ -1,4 +1,4 @@
-/** The names of the element's attributes, in a file of their own so that the element need not load the form's code. */
+/** The names of the element's attributes, in a separate file so that the element need not load the form's code. */
 
 /** Attributes that select the model files and their caching; a change requires a new load. */
 export const FILES: readonly string[] = ["target", "draft", "calibrations", "eagle3", "eagle3-config", "cache", "hub"];

@@ -7,14 +7,14 @@ import { configOf, exactnessOf } from "../engine/methods.ts";
 import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
 
 export interface Comparison {
-  /** A run of each: the last; where an exact method's tokens differ, the first that do. */
+  /** One run each: the last, or the first in which the tokens of an exact method differ. */
   plain: Result;
   speculative: Result;
-  /** Medians of all runs: the speeds, and the tokens of a step of speculation. */
+  /** Medians over all runs: both speeds, and the tokens per step of speculation. */
   plain_tok_s: number;
   speculative_tok_s: number;
   acceptance_length: number;
-  /** A run went by guesses of how long steps take. */
+  /** Whether `auto` guessed in a run how long steps take, because it had not timed them. */
   guessed: boolean;
   /** Speed of speculative over plain decoding; below 1, speculation is slower. */
   ratio: number;
@@ -31,7 +31,7 @@ export interface Comparison {
 }
 
 export interface CompareHooks {
-  /** How often both run, in turn; unless set twice, or until they decoded for `ENOUGH`. */
+  /** How often both run, in turn; default: at least twice, until both have decoded for `ENOUGH` seconds. */
   turns?: number | undefined;
   /** Called before each part. */
   onPart?: (part: "warm-up" | "plain" | "speculative", request: GenerateRequest) => void;
@@ -43,7 +43,7 @@ export interface CompareHooks {
 /** The methods that each engine has run before; drivers and engines of WebAssembly compile during the first run. */
 const warmed = new WeakMap<object, Set<string>>();
 
-/** The seconds that both ways decode for: of a text that takes less, two turns would be a chance of the machine. */
+/** Seconds of decoding that a comparison needs: the machine's noise would decide two turns of a shorter text. */
 const ENOUGH = 1;
 const MOST_TURNS = 8;
 

@@ -1,4 +1,4 @@
-/** Loads the code that asks before other hosts are asked (consent.ts), for widgets with the attribute `confirm`. */
+/** Loads consent.ts, which asks the visitor before a load asks other hosts, for widgets with `confirm`. */
 import type { Consent } from "./consent.ts";
 import { setText } from "./dom.ts";
 import type { View } from "./view.ts";

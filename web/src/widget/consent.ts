@@ -92,7 +92,7 @@ function click(button: HTMLElement, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Whether an address stands for itself alone, not for a split or a safetensors model. */
+/** Whether an address names a single file, not a split or a safetensors model. */
 const isOneFile = (url: string): boolean => /(?<!\.index)\.(gguf|json)$/i.test(pathOf(url)) && !PART.test(pathOf(url));
 
 const pathOf = (url: string): string => new URL(url).pathname;
@@ -112,7 +112,7 @@ async function askSize(url: string, signal: AbortSignal): Promise<number | undef
 
 const sizeOf = (size: number | undefined): string => (size === undefined ? "size not known" : format.bytes(size));
 
-/** Returns a file's name as the address has it: in ASCII, so that it cannot hide what it is. */
+/** Returns a file's name as the address spells it: in ASCII, because other characters could disguise it. */
 function file(url: string): string {
   const name = pathOf(url).replace(/^.*\//, "");
   return name.length > 60 ? `${name.slice(0, 59)}…` : name || "/";

@@ -1,4 +1,4 @@
-/** Shows notes about a load, and what is wrong with the settings of the element's attributes. */
+/** Shows notes about a load, and errors in the settings of the element's attributes. */
 import { el } from "./dom.ts";
 import type { View } from "./view.ts";
 

@@ -15,7 +15,7 @@ interface GoScope {
   fs: { writeSync(fd: number, bytes: Uint8Array): number };
   foretokenEngine?: GoEngine;
   foretokenReplay: { prepare(): void };
-  /** What the program keeps between visits; undefined where the browser keeps nothing. */
+  /** Keeps the program's data between visits; undefined where the browser has no caches. */
   foretokenKept?: Promise<Cache | undefined>;
 }
 
@@ -27,7 +27,7 @@ export const prepare = (): void => scope.foretokenReplay.prepare();
 /** The program's address, a function that loads wasm_exec.js, and a callback for when the program ends unexpectedly. */
 export interface Program {
   wasm: string;
-  /** Compressed copies lie beside the program. */
+  /** The program's folder has compressed copies of it. */
   packed?: boolean;
   support: () => Promise<unknown>;
   crashed: (error: WireError) => void;
@@ -91,8 +91,8 @@ async function compile(url: string, packed = false): Promise<WebAssembly.Module>
 }
 
 /**
- * Whether the server sends the program uncompressed. Of other origins a page cannot see that, and what a service worker
- * stored is here already.
+ * Whether the server sends the program uncompressed. False for other origins, where a page cannot see it, and for a
+ * copy that a service worker stored.
  */
 function isWhole(response: Response): boolean {
   return response.type === "basic" && !response.headers.get("Content-Encoding");
@@ -116,15 +116,15 @@ function unread(name: string, url: string, cause: unknown): ForetokenError {
   return new ForetokenError("network", `${name}: download: ${String(cause)}${header}`, undefined, { cause });
 }
 
-/** What DecompressionStream may know, the smallest first. */
+/** Formats that DecompressionStream may support, the smallest first. */
 const PACKED = [
   ["brotli", ".br"],
   ["gzip", ".gz"],
 ] as const;
 
 /**
- * Returns a compressed copy, unpacked here: a quarter of the bytes. A server that compresses is better, because
- * browsers keep the machine code of what they fetch as it is.
+ * Fetches a compressed copy, a quarter of the bytes, and unpacks it here. A server that compresses is better: browsers
+ * cache machine code only for a response that they compile as it arrives.
  */
 async function unpacked(url: string): Promise<Response | undefined> {
   for (const [format, ending] of PACKED) {

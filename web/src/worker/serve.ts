@@ -43,7 +43,7 @@ export function serve(
     return starting;
   };
 
-  /** What the program waits for: the page's answer to its question. */
+  /** Settles the program's question; the page answers it. */
   let asked: { resolve(json: string): void; reject(cause: Error): void } | undefined;
   const asking =
     (id: number, rounds: Rounds): Ask =>
@@ -148,7 +148,7 @@ export function serve(
 /** The milliseconds of a frame. */
 const FRAME = 16;
 
-/** Sends the rounds of a request. Those of one frame share a message, so that fast ones leave the page time to draw. */
+/** Sends the rounds of a request. The rounds of a frame share a message, so that the page has time to draw. */
 class Rounds {
   #held: string[] = [];
   #sent = -Infinity;
@@ -175,7 +175,7 @@ class Rounds {
 
 /** The open files of one load. */
 class Loading {
-  /** Go's last step, held until the files are complete: nothing is reported after it, until the device is lost. */
+  /** Go's last step, held back until the files are complete; only a lost device is reported after it. */
   #ready: string | undefined;
   #reports = true;
   readonly #opened: OpenSource[] = [];
