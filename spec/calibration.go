@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// calibrationVersion is that of the format of calibration files.
+	// calibrationVersion is the version of the format of calibration files.
 	calibrationVersion = 1
 	maxValues          = 1 << 20 // numbers, texts, lists and objects of a file, counted before they are read
 )
@@ -112,10 +112,10 @@ type Made struct {
 	Requests int    `json:"requests"` // prompts run
 	Tokens   int    `json:"tokens"`   // of the target's continuations
 	Samples  int    `json:"samples"`  // rows collected: rounds, or nodes of trees
-	// Temperature and Seed are those of the continuations.
+	// Temperature and Seed drew the continuations.
 	Temperature float64 `json:"temperature"`
 	Seed        uint64  `json:"seed"`
-	// Settings are those of the fit or the training, by name.
+	// Settings of the fit or the training, by name.
 	Settings map[string]string `json:"settings,omitempty"`
 }
 

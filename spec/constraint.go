@@ -34,8 +34,8 @@ type AdjustmentKinds struct {
 // that answers the same for the same tokens leaves speculation exact: the draft decides which nodes the constraint is
 // asked about, not what it answers.
 type Constraint interface {
-	// Adjust fills s, which knows the count of nodes alone, for those of a tree. Node 0 is the last token taken, or
-	// the prompt's last.
+	// Adjust fills s with what changes at the nodes of a tree. At the call s has their count alone. Node 0 is the last
+	// token taken, or the prompt's last.
 	Adjust(tree *Tree, s *Adjustment) error
 	// Take receives the tokens that a round committed.
 	Take(tokens []int32) error

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Sampling says how a next-token distribution is made of logits and drawn from. The order is: divide by
-// Temperature, keep the TopK largest, keep the smallest set of largest probabilities whose sum reaches TopP, keep
-// those of at least MinP times the largest, renormalise. Ties at a threshold are all kept.
+// Sampling says how a next-token distribution is made of logits and drawn from. The order is: divide by Temperature,
+// keep the TopK largest, keep the smallest set of largest probabilities whose sum reaches TopP, keep what has at least
+// MinP times the largest, renormalise. Ties at a threshold are all kept.
 type Sampling struct {
 	Temperature float64 // 0: argmax, the lowest id among equals; the filters are then idle
 	TopK        int     // 0: off
@@ -80,11 +80,11 @@ type Model interface {
 
 // Target is the model that produces the text. A sequence is a run of committed tokens. The KV cache holds all of them
 // but the last, which is the root of the next tree. A verification leaves the KV entries of its tree in free slots, and
-// Commit makes those of one path part of the sequence.
+// Commit makes the entries of one path part of the sequence.
 type Target interface {
 	Model
 	// Verify runs the request's tree in one pass; node i is at position Len()+Depths[i]. Without a tree it has the
-	// request's model draft one and verifies it in the same run: the result is that of one after the other. If the
+	// request's model draft one and verifies it in the same run: the result equals drafting and then verifying. If the
 	// target cannot do so, or would have to compile programs first, it returns nil and changes nothing. The result is
 	// valid until the next call on a model of the request.
 	Verify(ctx context.Context, r PassRequest) (*Pass, error)
@@ -92,7 +92,7 @@ type Target interface {
 	// may reuse a once Adjust returns.
 	Adjust(a *Adjustment) error
 	// Logits sets dst[i] to the logit of tokens[i] after node nodes[i] of the last verified tree, which has at most
-	// Limits.LogitRows nodes: adjusted, before temperature and filters. It costs a readback of its own.
+	// Limits.LogitRows nodes: adjusted, before temperature and filters. It costs a further readback.
 	Logits(nodes, tokens []int32, dst []float32) error
 	// Score empties the sequence, runs tokens and returns ln p of tokens[i+1] after tokens[:i+1], of the raw softmax,
 	// for each i: len(tokens)-1 values.
@@ -104,8 +104,8 @@ type Target interface {
 	Prepare(p Programs) error
 }
 
-// DraftModel is a small model that drafts trees and chains. Its sequence has a KV cache of its own. Unlike the
-// target's, this cache holds every consumed token, the root included. All results are valid until the next call.
+// DraftModel is a small model that drafts trees and chains. Unlike the target's, its KV cache holds every consumed
+// token, the root included. All results are valid until the next call.
 type DraftModel interface {
 	Model
 	// Draft consumes the pending tokens and grows the levels of a tree. Ties go to the lower index. It returns no
@@ -119,7 +119,7 @@ type DraftModel interface {
 	// target's pass. Commit then takes beams of all zeros.
 	Sample(ctx context.Context, r SampleRequest) ([]Drawn, error)
 	// Commit appends drafted tokens that were accepted and that the draft has consumed: beams[d] is the index of the
-	// accepted beam among the Beams of level d. It drops those of later levels and all others.
+	// accepted beam among the Beams of level d. It drops the beams of later levels and all others.
 	Commit(beams []int32) error
 	// Prepare compiles what the drafts of a request need, so that no round waits for it.
 	Prepare(p Programs) error
@@ -168,7 +168,7 @@ type Level struct {
 type Drawn struct {
 	Token int32
 	Prob  float32 // q of the token, of the processed distribution; at temperature 0 of the softmax at T=1
-	// Entropy is that of the processed distribution in nats; at temperature 0 of the softmax at T=1.
+	// Entropy of the processed distribution in nats; at temperature 0 of the softmax at T=1.
 	Entropy float32
 	// Accept is an acceptance head's estimate for the token; NaN without a head or before the draft has consumed it.
 	Accept float32

@@ -49,8 +49,8 @@ type Layout struct {
 
 // Extension says how to grow the last tree: by one pass over Beams (indices into the Candidates of the last level,
 // distinct, at most Limits.TopK), which become its Beams in that order, or else by Passes, each over the best K of the
-// last level's candidates by V. Ranking, K and sampling stay those of the DraftRequest. A tree that a classifier prunes
-// is grown to its end, with neither.
+// last level's candidates by V. Ranking, K and sampling stay as in the DraftRequest. A tree that a classifier prunes is
+// grown to its end, with neither.
 type Extension struct {
 	Beams  []int32
 	Passes int
@@ -100,7 +100,7 @@ type PassRequest struct {
 	// for a node without children.
 	Rows []int32
 	// Where Tree is nil, Chain asks for a chain, and otherwise Draft for the levels of which Builder makes a tree. The
-	// device builds the same tree by the same rule; if the trees differ, the target verifies that of Builder.
+	// device builds the same tree by the same rule; if the trees differ, the target verifies Builder's.
 	Chain   *SampleRequest
 	Draft   *DraftRequest
 	Builder *Builder

@@ -74,8 +74,8 @@ func (r *request) run(ctx context.Context) error {
 	return err
 }
 
-// Cancelled reports whether a request that ended with err, or without an error, ended because ctx did, not for an
-// error of its own.
+// Cancelled reports whether a request that ended with err, or without an error, ended because ctx did, not for another
+// error.
 func Cancelled(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
@@ -133,8 +133,8 @@ func (r *request) left() int {
 	return left
 }
 
-// free is the greatest budget of the next round. A tree of depth d commits up to d+1 tokens. Each node takes a slot
-// of its own, either one that the committed tokens leave or a spare one.
+// free is the greatest budget of the next round. A tree of depth d commits up to d+1 tokens. Each node takes a slot,
+// either one that the committed tokens leave or a spare one.
 func (r *request) free() Budget {
 	b := Budget{
 		Levels: r.left() - 1,

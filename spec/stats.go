@@ -19,8 +19,8 @@ type Stats struct {
 	Calls  int `json:"calls"`           // target passes of the rounds; prefill is not among them
 	Nodes  int `json:"tokens_verified"` // rows of those passes, roots included: plain decoding has one a call
 
-	// Drafted counts verified drafted nodes and Accepted those of them that were
-	// committed, Relaxed ones included; see Event.VerifiedDepth.
+	// Drafted counts drafted nodes that were verified, Accepted the committed ones among them, Relaxed ones included;
+	// see Event.VerifiedDepth.
 	Drafted   int `json:"drafted"`
 	Accepted  int `json:"accepted"`
 	Relaxed   int `json:"relaxed"`

@@ -40,8 +40,8 @@ func New(key string, stored map[string]string, predict func() *goodput.Costs) *M
 	return &Model{key: key, stored: stored, predict: predict}
 }
 
-// Rates returns the rates of a device's class, round numbers by which passes had the proportions of the reports costs
-// and gpu-costs.
+// Rates returns rough costs per class of devices (bytes read in the time of one dispatch; cost of one more row), fitted
+// to docs/reports/costs.json and gpu-costs.json.
 func Rates(i webgpu.Info) goodput.Rates {
 	switch {
 	case i.Host():
@@ -52,8 +52,8 @@ func Rates(i webgpu.Info) goodput.Rates {
 	return goodput.Rates{Bytes: 4 << 20, Row: 0.15}
 }
 
-// Known returns the costs: those stored by an earlier session, or predictions, until they are timed. Every request that
-// uses them updates them.
+// Known returns the costs: until they are timed, the ones that an earlier session stored, or predictions. Every request
+// that uses them updates them.
 func (m *Model) Known() *goodput.Costs {
 	if m.costs == nil {
 		m.costs = m.read()
@@ -127,7 +127,7 @@ type Passes struct {
 	Target spec.Target
 	Drafts [goodput.MostModels]spec.DraftModel // nil for a model that the method does not use
 	Config method.Config
-	After  bool // times the target's passes after its sequence and keeps it; empties those of the drafts
+	After  bool // times the target's passes after its sequence, which it keeps; the drafts' sequences are emptied
 }
 
 const (

@@ -165,9 +165,9 @@ func usable(tok *tokenizer.Tokenizer) int {
 	return n
 }
 
-// pairVocab returns the number of ids that a target and its draft have in common. It refuses pairs that disagree on
-// a token or a special id, and drafts that lack a token of the target: a draft may propose any common token, but
-// the target may draw any of its own.
+// pairVocab returns the number of ids that a target and its draft have in common. It refuses pairs that disagree on a
+// token or a special id, and drafts that lack a token of the target: a draft may propose any common token, but the
+// target may draw any of its tokens.
 func pairVocab(target, draft *tokenizer.Tokenizer, targetName, draftName string) (int, error) {
 	if err := tokenizer.Compatible(draft, target); err != nil {
 		return 0, err // names both files and the first token they disagree on

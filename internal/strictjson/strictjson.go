@@ -40,7 +40,7 @@ type Rules struct {
 
 // FieldError refuses the value of a field. spec.FieldError is its public name.
 type FieldError struct {
-	Field  string // its name in JSON, after those of the objects and lists that hold it: stop, messages[2].role
+	Field  string // its path in JSON, from the outermost object or list: stop, messages[2].role
 	Reason string // the predicate: "is 99, want 0 (greedy) or 0.001 to 2"
 	Err    error  // what Reason comes from; may be nil
 }
@@ -106,10 +106,10 @@ func Tokens(data []byte) (*json.Decoder, error) {
 	return d, Check(data)
 }
 
-// Check is that of the zero Rules.
+// Check checks data by the zero Rules.
 func Check(data []byte) error { return Rules{}.Check(data) }
 
-// Decode is that of the zero Rules: into knows every member.
+// Decode decodes by the zero Rules: into must know every member.
 func Decode(data []byte, into any) error { return Rules{}.Decode(data, into) }
 
 // DecodeForeign is Decode for the files of other programs, whose further members are skipped.

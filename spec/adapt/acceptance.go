@@ -10,10 +10,10 @@ import (
 	"foretoken/spec/draft"
 )
 
-// StopThreshold returns h = (T_v - T_d(k)) / T_r: drafting k more levels pays while the probability that their
-// prefix is rejected is at most h. tv is the time of a target pass, td that of the k levels, and tr the extra cost
-// of a rejection over an acceptance. If a rejection costs nothing there is no reason to stop: +Inf. At 1 or more
-// drafting never stops, at 0 or less it stops at once.
+// StopThreshold returns h = (T_v - T_d(k)) / T_r: drafting k more levels pays while the probability that their prefix
+// is rejected is at most h. tv is the time of a target pass, td the time of the k levels, and tr the extra cost of a
+// rejection over an acceptance. If a rejection costs nothing there is no reason to stop: +Inf. At 1 or more drafting
+// never stops, at 0 or less it stops at once.
 func StopThreshold(tv, td, tr time.Duration) float64 {
 	if tr <= 0 {
 		return math.Inf(1)
@@ -166,7 +166,7 @@ func (a *acceptanceSession) Observe(e *spec.Event) {
 	a.run.Observe(e)
 }
 
-// gather computes the acceptance probabilities of the beams that proposed level d from those of their parents.
+// gather computes the acceptance probabilities of the beams that proposed level d from their parents' probabilities.
 func (a *acceptanceSession) gather(levels []spec.Level, d int) error {
 	above, accepts := &levels[d-1], levels[d].Accepts
 	if len(accepts) != len(above.Beams) {

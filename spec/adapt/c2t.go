@@ -92,10 +92,10 @@ func (s *c2tScan) expand(l *spec.Level, beams []int32) {
 	s.paths, s.next = s.next, s.paths
 }
 
-// C2TDrafter grows a tree that a classifier prunes twice per level: it keeps those of each node's top-k children
-// whose confidence exceeds Beta, and of these the k most confident. The survivors are expanded and, in the end,
-// verified without reranking (Huo et al., "C2T", §3.2). If no node of the first level survives, the round is a step
-// of plain decoding.
+// C2TDrafter grows a tree that a classifier prunes twice per level: of each node's top-k children it keeps the ones
+// whose confidence exceeds Beta, and among all of these the k most confident. The survivors are expanded and, in the
+// end, verified without reranking (Huo et al., "C2T", §3.2). If no node of the first level survives, the round is a
+// step of plain decoding.
 type C2TDrafter struct {
 	Model      spec.DraftModel
 	Classifier *C2TClassifier

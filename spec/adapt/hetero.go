@@ -52,7 +52,7 @@ func (h *HeteroCalibration) Matches(have spec.Fingerprint) error {
 	return h.MatchesTree(s)
 }
 
-// MatchesTree returns an error if the bins were fitted to another tree than that of the settings.
+// MatchesTree returns an error if the bins were fitted to another tree than the settings describe.
 func (h *HeteroCalibration) MatchesTree(s HeteroSettings) error {
 	if err := h.Fingerprint.MatchesTree(s.TopK, s.Depth, s.Nodes); err != nil {
 		return s.refit(err)
@@ -69,7 +69,7 @@ func HeteroFor(all []*HeteroCalibration, have spec.Fingerprint) (*HeteroCalibrat
 		if err == nil {
 			return h, nil
 		}
-		// The bins of the right tree and another pair say more than those of another tree.
+		// Bins of the right tree and another pair tell more than bins of another tree.
 		if first == nil || h.Fingerprint.MatchesTree(have.TopK, have.Depth, have.Nodes) == nil {
 			first = err
 		}

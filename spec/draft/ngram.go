@@ -8,11 +8,11 @@ import (
 	"foretoken/spec"
 )
 
-// PromptLookup drafts what followed the last tokens when they occurred before: n-grams of Max tokens down to Min
-// are looked for from the start, and the first one found is continued. This is prompt lookup decoding as in Hugging
-// Face's transformers (Saxena, "Prompt Lookup Decoding", 2023). With Recent they are looked for from the end, as
-// llama.cpp's ngram-simple looks for those of one size. Unlike llama.cpp, it also drafts from a short history or a
-// short continuation; verification rejects bad drafts.
+// PromptLookup drafts what followed the last tokens when they occurred before: n-grams of Max tokens down to Min are
+// looked for from the start, and the first one found is continued. This is prompt lookup decoding as in Hugging Face's
+// transformers (Saxena, "Prompt Lookup Decoding", 2023). With Recent they are looked for from the end, as llama.cpp's
+// ngram-simple does with n-grams of one size. Unlike llama.cpp, it also drafts from a short history or a short
+// continuation; verification rejects bad drafts.
 type PromptLookup struct {
 	Max, Min int
 	Recent   bool

@@ -8,9 +8,9 @@ import (
 )
 
 // StaticTree grows a tree of the same shape every round. Shape[d][r] is how many children the node of rank r at depth d
-// has; ranks number the places of a level from 0, those of the first parent's children before those of the second's.
-// The children are the draft's best or, if Drawn, drawn without replacement, in that order, so that WithoutReplacement
-// may verify the tree. At temperature 0 there is nothing to draw, and both are the same.
+// has; ranks number the places of a level from 0, the first parent's children before the second's. The children are the
+// draft's best or, if Drawn, drawn without replacement, in that order, so that WithoutReplacement may verify the tree.
+// At temperature 0 there is nothing to draw, and both are the same.
 //
 // A place that the draft has no token for, for want of tokens with a chance above 0,
 // stays empty with all below it; the others keep their ranks.

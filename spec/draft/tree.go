@@ -15,7 +15,7 @@ import (
 // everything was accepted, nor anything from rounds it took no part in.
 type Sequence struct {
 	Model spec.DraftModel
-	// Consumed counts the committed tokens that the draft has consumed; those of the sequence after them are pending.
+	// Consumed counts the committed tokens that the draft has consumed; the tokens after them are pending.
 	Consumed int
 }
 

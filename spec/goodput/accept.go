@@ -95,7 +95,7 @@ func (a *acceptance) ran(tokens, time float64, model *modelEstimate) {
 	}
 }
 
-// explored adds a round of exploration. Its costs have a budget of their own; its gains reduce the loss, or
+// explored adds a round of exploration. Its costs count in the budget of exploration; its gains reduce the loss, or
 // else no draft would follow a loss. Held by the mean figures of TestNeverSlowerThanPlainAndCloseToTheBest.
 func (m *modelEstimate) explored(tokens, time float64) {
 	m.Loss = max(m.Loss+min(0, time-tokens), -mostLoss)

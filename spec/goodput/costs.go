@@ -9,13 +9,11 @@ import (
 	"foretoken/internal/strictjson"
 )
 
-// Costs holds the times of the passes of a target and its draft models on a device, in seconds. Measure times them
-// once; every round updates them, because they grow with the sequence and follow the load of the machine. Costs also
-// keeps the acceptance estimates. One Costs belongs to these models on one device and serves one request at a time;
-// encoding/json stores it.
+// Costs holds the times, in seconds, of the passes of a target and its draft models on one device. Measure times them
+// once. Every round updates them, because they grow with the sequence and follow the load of the machine. Costs also
+// keeps the acceptance estimates. It serves one request at a time; encoding/json stores it.
 type Costs struct {
-	// Verify is the target's pass by rows, readback included. It is a staircase: programs exist for some numbers of
-	// rows only.
+	// Verify gives the target's pass by rows, readback included.
 	Verify Curve `json:"verify"`
 	// Drafts are the times of each draft model, in the order of Goodput.Models.
 	Drafts [MostModels]DraftCosts `json:"drafts"`
@@ -34,8 +32,8 @@ type Costs struct {
 
 // DraftCosts holds the times of the passes of a draft model, in seconds.
 type DraftCosts struct {
-	// Root is the pass over one or two pending tokens, submit and readback included. Level, by beams, is one more pass
-	// of the same submit.
+	// Root is a pass over one or two pending tokens, submit and readback included. Level is one more pass in the same
+	// submit, by beams.
 	Root  Cell  `json:"root"`
 	Level Curve `json:"level"`
 	// Sync is the time of Extend without its passes: another submit and readback.
@@ -50,12 +48,12 @@ type Cell struct {
 	Count   float64 `json:"n"` // measurements behind it; 0: a guess
 }
 
-// Curve is the time of a pass by its size. It is a staircase: a pass takes as long as the smallest of RowBuckets that
-// holds it.
+// Curve gives the time of a pass by its size. It is a staircase, because programs exist for some sizes only: a pass
+// takes as long as the smallest of RowBuckets that holds it.
 type Curve struct {
 	Cells []Cell `json:"cells"` // one for each of RowBuckets
 
-	// fit holds non-decreasing times; empty: At has to fit. Held by TestCostsFollowWhatPassesTake.
+	// fit holds the cells' times made non-decreasing; empty: At makes it. Held by TestCostsFollowWhatPassesTake.
 	fit []float64
 }
 
@@ -67,8 +65,9 @@ var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 const mostRows = 64 // the last of buckets
 
 const (
-	// Guesses of passes of unknown work, as fractions of the target's pass over one row: each further row, and a pass
-	// of the draft. Held by TestStairsAreClimbedAtTheirEnds and TestGuessesTakeTheirScaleFromTheFirstPass.
+	// Guesses for passes of unknown work: the cost of each further row and of a draft's pass, as fractions of the
+	// target's pass over one row. Held by TestStairsAreClimbedAtTheirEnds and
+	// TestGuessesTakeTheirScaleFromTheFirstPass.
 	guessedRow   = 0.12
 	guessedDraft = 0.15
 
@@ -92,15 +91,16 @@ type Work struct {
 	Bytes      int64 // of weights, each of which is read once
 }
 
-// Rates are a class of devices, as far as the proportions of passes depend on it.
+// Rates describes a class of devices by rough costs, in units of one dispatch. Predict derives proportions between
+// passes from them.
 type Rates struct {
-	// Bytes are the bytes of weights that a device reads in the time that a dispatch takes besides its reading.
+	// Bytes of weights that a device reads in the time that a dispatch takes without its reading.
 	Bytes float64
-	// Row is the time of another row in the products, as a fraction of the time of reading the weights.
+	// Row is the cost of one more row of a product, as a fraction of the time of reading the weights.
 	Row float64
 }
 
-// time returns the time of a pass over one row, in dispatches, and that of another row as a fraction of it.
+// time returns the time of a pass over one row, in dispatches, and the time of one more row as a fraction of it.
 func (r Rates) time(w Work) (one, row float64) {
 	reading := float64(w.Bytes) / r.Bytes
 	one = float64(w.Dispatches) + reading
@@ -122,14 +122,15 @@ func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 	return c
 }
 
-// guess sets the times of an unmeasured draft from that of a pass over one row, and each further row's fraction.
+// guess sets the times of an unmeasured draft: one is a pass over one row in seconds, row the fraction that each
+// further row adds.
 func (d *DraftCosts) guess(one, row float64) {
 	d.Root, d.Sync = Cell{Seconds: one}, Cell{Seconds: one / 3}
 	d.Level.guess(one, row)
 	d.Prefill.guess(one, row)
 }
 
-// guess fills an unmeasured curve from the time of one row, and each further row's fraction of it.
+// guess fills an unmeasured curve: one is the time of one row in seconds, row the fraction that each further row adds.
 func (c *Curve) guess(one, row float64) {
 	*c = Curve{}
 	for _, n := range buckets {
@@ -205,14 +206,13 @@ func (c *Costs) measured() bool {
 	return slices.ContainsFunc(c.Verify.Cells, func(cell Cell) bool { return cell.Count > 0 })
 }
 
-// Measured reports whether the target's passes up to rows and those of the draft models were measured.
+// Measured reports whether the passes of the target, up to rows, and of the draft models were measured.
 func (c *Costs) Measured(rows int, models ...int) bool {
 	return c != nil && c.Verify.cell(1).Count > 0 && c.Verify.cell(rows).Count > 0 &&
 		!slices.ContainsFunc(models, func(m int) bool { return c.Drafts[m].Root.Count == 0 })
 }
 
-// cells returns the cells of the device's passes, those of the target before those of each draft model. Host is not
-// among them.
+// cells returns the cells of the device's passes: the target's, then each draft model's. Host is not among them.
 func (c *Costs) cells() []*Cell {
 	all := c.Verify.cells(nil)
 	for i := range c.Drafts {
@@ -450,7 +450,8 @@ func (p DraftProbe) trees() []func() error {
 	return all
 }
 
-// set sets costs by the shortest times of trees and of prefills, and returns those of the other models.
+// set sets c by the first times, the shortest of this draft's trees and prefills, and returns the remaining times,
+// which belong to the next models.
 func (p DraftProbe) set(c *DraftCosts, times, filled []float64, runs int) (restTimes, restFilled []float64) {
 	root, two, grown := times[0], times[1], times[2]
 	c.Root.set(root, runs)

@@ -16,7 +16,7 @@ type share struct {
 // others take; it tells most about the parts that were least certain.
 type filter struct {
 	cells  []*Cell
-	target int // number of the target's cells, which come before those of the draft models
+	target int // number of the target's cells, which come before the draft models' cells
 	// cov holds the covariances of the ln of the cells' seconds, relative to the times that the next pass will take, of
 	// each cell with itself and those before it, without the drift of the passes so far.
 	cov    []float64 // (cells, cells)
@@ -125,7 +125,7 @@ func (f *filter) learn(expected float64, seconds []float64) {
 		drift += x * f.drift[i]
 	}
 	// The covariances of the cells with a pass of these shares stay a·moving + b·drift, so one update of all cells and
-	// covariances holds those of all passes.
+	// covariances stands for the updates of all passes.
 	a, b := 1.0, f.passes
 	var cells struct{ moving, drift float64 }      // change of ln seconds
 	var cov struct{ moving, mixed, drift float64 } // change of the covariances

@@ -22,7 +22,7 @@ import (
 // yields of the latest drafts, because the yield of a draft is known only after its cost. One more level grows where
 // the candidates of this tree promise more than it costs.
 //
-// Candidates are fixed before the target's draw, so under Match the output is that of plain decoding. A Goodput is
+// Candidates are fixed before the target's draw, so under Match the output equals plain decoding's. A Goodput is
 // drafter, session and policy in one and serves one request at a time.
 type Goodput struct {
 	Models Models // without any: lookups only
@@ -345,7 +345,7 @@ func (g *Goodput) affordable() []int {
 // mostLoss returns the loss from which on a model has to wait for exploration.
 func (g *Goodput) mostLoss() float64 { return mostLoss / float64(g.Models.count()) }
 
-// choose decides whether to draft, by which model, and how much. value is that of the round without a model.
+// choose decides whether to draft, by which model, and how much. value is E − r·T of the round without a model.
 func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option, drafts bool) {
 	if b.Levels < 1 {
 		return best, false

@@ -88,8 +88,8 @@ func (c *Calibrator) Chance(score float64) float64 {
 	return c.fitted[bin]*(1-share) + c.fitted[bin+1]*share
 }
 
-// isotonic returns n means that do not fall: those of the values, and of neighbours together where a mean is above the
-// next one. at returns the weight and the weighted sum of a value. It reuses dst.
+// isotonic returns n values made non-decreasing: it replaces neighbours by their mean where they fall (pool adjacent
+// violators). at returns the weight and the weighted sum of a value. It reuses dst.
 func isotonic(dst []float64, n int, at func(i int) (weight, sum float64)) []float64 {
 	type block struct { // neighbours with one mean
 		weight, sum float64

@@ -8,7 +8,7 @@ import "slices"
 type history struct {
 	seq  []int32
 	last map[int32]int32 // position of the latest occurrence of each token in seq
-	prev []int32         // of each position, that of the occurrence before it, or -1
+	prev []int32         // of each position, the position of the occurrence before it, or -1
 	room []guess         // scratch of after
 	best []guess         // result of the last call of after
 }
@@ -114,7 +114,7 @@ func (h *history) after(path []int32) []guess {
 	return h.best
 }
 
-// rank inserts a guess into the best ones, after those of the same score.
+// rank inserts a guess into the best ones, after guesses of the same score.
 func (h *history) rank(g *guess) {
 	at := len(h.best)
 	for at > 0 && h.best[at-1].score < g.score {

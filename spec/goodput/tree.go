@@ -31,7 +31,7 @@ type candidate struct {
 	reach  float64 // probability that the path down to the node is accepted
 	joint  float64 // Π q along a path of the draft
 	beam   int32   // index among the beams of the draft's level; -1: the draft did not consume it
-	// width and levels are those of the smallest draft that has the node.
+	// width and levels describe the smallest draft that has the node.
 	width, levels int32
 }
 
@@ -286,8 +286,8 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 	}
 }
 
-// survey updates a profile with the expected yield of each narrower, shallower draft of this round. weight in (0, 1]
-// is that of this draft.
+// survey updates a profile with the expected yield of each narrower, shallower draft of this round. weight, in (0, 1],
+// is the share of this round in the updated estimates.
 func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 	levels = min(levels, p.Depth)
 	latest, known := 0.0, 0.0 // yield of the largest of them that the rows hold completely, and its estimate

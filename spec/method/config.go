@@ -120,11 +120,11 @@ type Fitted struct {
 	Head bool
 	// Costs are the costs of passes on this device, kept from request to request.
 	Costs *goodput.Costs
-	// AdaSD are the records that AdaSD's thresholds are made of, for Carry to keep from request to request.
+	// AdaSD holds the records from which AdaSD makes its thresholds. With Carry they last from request to request.
 	AdaSD *adapt.AdaSDRecords
 }
 
-// Files are the calibrations from files, for comparisons of what two requests work with.
+// Files returns the calibrations that came from files. Benchmarks compare them to tell whether two requests work alike.
 func (f *Fitted) Files() []any { return []any{f.Hetero, f.C2T, f.Head} }
 
 // DefaultConfig gives a drafter with the settings that its source uses, verified by matching.

@@ -246,7 +246,7 @@ type bound struct {
 type drafter struct {
 	name     string
 	model    bool   // needs a draft model or a head
-	settings Config // the defaults, those of its source
+	settings Config // the defaults, from its source
 	bounds   []bound
 	check    func(c *Config) error       // refuses settings beyond their bounds
 	budget   func(c *Config) spec.Budget // the most of a round
@@ -402,7 +402,7 @@ func adapterNamed(name string) Adapter {
 	return row(adapterRows, func(a Adapter) bool { return a.Name == name }, Adapter{Name: name})
 }
 
-// Names are those of all methods.
+// Names returns the names of all methods.
 func Names() []string {
 	return names(rows, func(r methodRow) string { return r.name })
 }

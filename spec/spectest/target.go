@@ -46,7 +46,7 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Logits returns logits in [-2, 2]. differ in [0, 1] is the share replaced by those of another model, the draft.
+// Logits returns logits in [-2, 2]. differ, in [0, 1], is the share that another model, the draft, replaces.
 func (s *Script) Logits(p Prefix, differ float64) []float32 {
 	z := make([]float32, s.Vocab)
 	for i := range z {
