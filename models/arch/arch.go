@@ -54,8 +54,8 @@ type Attention struct {
 	Bias      bool    // queries, keys and values have a bias
 	Fused     bool    // one tensor holds the projections of queries, keys and values
 	QKNorm    Span    // of queries and keys, before the rotation
-	// Shares is 1 + the layer of the model's target whose keys and values it attends to, those of all committed
-	// positions; 0: it has keys and values of its own.
+	// Shares is 1 + the layer of the model's target whose keys and values it attends to, of all committed positions; 0:
+	// it has its keys and values.
 	Shares int
 }
 

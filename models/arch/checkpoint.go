@@ -12,7 +12,7 @@ type Checkpoint struct {
 	StatesKV     bool // num_key_value_heads is stated; otherwise num_attention_heads is its default
 	StatesHead   bool // head_dim is stated; otherwise hidden_size / num_attention_heads is its default
 	PartialRope  bool // partial_rotary_factor may be below 1
-	LongRope     bool // contexts beyond original_max_position_embeddings have divisors of their own
+	LongRope     bool // contexts beyond original_max_position_embeddings have other divisors
 }
 
 // WindowRule says how config.json states a sliding window.

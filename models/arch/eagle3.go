@@ -10,12 +10,12 @@ import (
 // Features describes what an EAGLE-3 head reads of its target and what it proposes (Li et al., "EAGLE-3: Scaling up
 // Inference Acceleration of Large Language Models via Training-Time Test", 2025).
 //
-// A head drafts for one target. It fuses the target's residual stream after three of its layers into a feature
-// (fc), runs one decoder layer over [norm(embedding of the next token), norm(feature)] and predicts the token after
-// that one over a vocabulary of its own.
+// A head drafts for one target. It fuses the target's residual stream after three of its layers into a feature (fc),
+// runs one decoder layer over [norm(embedding of the next token), norm(feature)] and predicts the token after that one.
+// The head may have a smaller vocabulary than the target.
 type Features struct {
 	Dim       int     // width of the target's residual stream
-	Layers    []int   // the target's layers whose inputs are fused, counted from 0; nil: those of the authors' code
+	Layers    []int   // the target's layers whose inputs are fused, counted from 0; nil: as in the authors' code
 	Targets   []int32 // the target's id of each that the head proposes
 	Embedding bool    // the head has an embedding; otherwise it uses the target's
 }

@@ -167,7 +167,7 @@ func (r *fields) ofLayersOr(field string, missing, layers, most int) int {
 	return r.ofLayers(field, layers, most)
 }
 
-// decoder reads a model with an embedding of its own.
+// decoder reads a model that has an embedding.
 func (r *fields) decoder() *Model {
 	m := r.model()
 	m.Vocab = r.vocab(m.Dim)

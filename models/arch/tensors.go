@@ -10,7 +10,7 @@ import (
 type Tensor struct {
 	GGUF     string
 	HF       string // its name in Hugging Face's files
-	Layer    int    // 0 for those of no layer
+	Layer    int    // 0 outside layers
 	Kind     Kind
 	Shape    []int // (outputs, inputs) of a matrix
 	From     int   // first input of this entry

@@ -97,7 +97,7 @@ func callSchema(tools []json.RawMessage, only string, several bool) (json.RawMes
 		"anyOf": []any{call, map[string]any{"type": "array", "items": call, "minItems": 1}}})
 }
 
-// resource returns the parameters of a tool as a schema of its own within a larger one: an $id has its references begin
+// resource returns the parameters of a tool as a schema within a larger one, with an $id, so that its references begin
 // there. ok is false where they are no object.
 func resource(parameters json.RawMessage, i int) (_ json.RawMessage, ok bool) {
 	if len(parameters) == 0 || string(parameters) == "null" {

@@ -117,7 +117,8 @@ type Guard interface {
 	Protector(mark string, ends []string, yield func() error) func(text string) (string, error)
 }
 
-// Variables are those of a JSON object, with the digits of its numbers and the order of its keys at every depth.
+// Variables returns a JSON object as variables of a template, with the digits of its numbers and the order of its keys
+// at every depth.
 func Variables(from map[string]json.RawMessage) map[string]any {
 	vars := make(map[string]any, len(from))
 	for name, value := range from {
@@ -201,7 +202,7 @@ func RequestLimits() jinja.Limits {
 	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 10 * time.Second}
 }
 
-// trialLimits are those of one of the ten renderings that try out what a template takes.
+// trialLimits bounds each of the ten renderings that try out what a template takes.
 var trialLimits = jinja.Limits{Work: 40_000, Memory: 4 << 20, Output: 1 << 20, Time: 5 * time.Second}
 
 // New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most

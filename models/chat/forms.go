@@ -18,7 +18,7 @@ type forms struct {
 // content the template never writes.
 type contentForm struct{ text, parts bool }
 
-// Values that no template writes of its own accord.
+// Values that a template writes only if it was given them.
 const (
 	trialContent = "8f41content"
 	trialSecond  = "8f41second"
@@ -50,8 +50,8 @@ func formsOf(source string, t trial) forms {
 	return f
 }
 
-// showsContent tries a conversation that ends with a message of the role. asParts is the form of its content, others
-// that of all other messages'.
+// showsContent tries a conversation that ends with a message of the role. asParts says whether its content is a list of
+// parts, others whether all other messages' is.
 func (t trial) showsContent(role string, asParts, others bool) bool {
 	content := func(text string, asParts bool) jinja.Value {
 		if asParts {

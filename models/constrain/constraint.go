@@ -66,7 +66,7 @@ type Constraint struct {
 	counts  map[int32]int    // of tokens in the text
 	own     [][]spec.Bias    // scratch
 	text    []int32          // after the prompt, for a LogitsProcessor
-	texts   [][]int32        // scratch: those of a tree's nodes
+	texts   [][]int32        // scratch: the texts up to a tree's nodes
 }
 
 // New returns the constraint of a request, which ends with ctx, or nil without constraints. It refuses what Validate

@@ -17,8 +17,8 @@ const (
 	targetToDraft = "t2d" // (vocabulary): whether the head proposes the id
 )
 
-// Head gives an EAGLE-3 head, published as a safetensors file and a config.json, as one GGUF file. Like those of Open,
-// its tensors are computed from the sources as they are read. Its errors name the file and the field or tensor.
+// Head gives an EAGLE-3 head, published as a safetensors file and a config.json, as one GGUF file. As with Open, its
+// tensors are computed from the sources as they are read. Its errors name the file and the field or tensor.
 func Head(src, config files.Source) (*gguf.File, error) {
 	raw, err := readSource(config, maxConfig)
 	if err != nil {

@@ -52,8 +52,8 @@ func (p *part) fileName(i int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d.gguf", p.stem, i, p.count)
 }
 
-// Siblings are the names of all parts of the split GGUF file that a file of this name is part of, with the same
-// folder or URL before them; nil where the name is not that of a part.
+// Siblings are the names of all parts of the split GGUF file that a file of this name is part of, with the same folder
+// or URL before them; nil where the name is no part's.
 func Siblings(name string) []string {
 	p, ok := parsePart(name)
 	if !ok || p.number < 1 || p.number > p.count || p.count > maxParts {

@@ -72,7 +72,7 @@ func (c *cursor) fill(p []byte, off uint64) bool {
 
 func (c *cursor) skip(n int) { c.buf, c.pos = c.buf[n:], c.pos+uint64(n) }
 
-// bytes returns n bytes in memory of their own. Large runs bypass the buffer.
+// bytes returns a copy of the next n bytes. Large runs bypass the buffer.
 func (c *cursor) bytes(n uint64) []byte {
 	if !c.need(n) {
 		return nil

@@ -40,7 +40,7 @@ func (f *File) Describe(key string) string {
 	return fmt.Sprint(n)
 }
 
-// Bounds of the chat templates of one model, far above those of published ones.
+// Bounds of the chat templates of one model, far above published ones.
 const (
 	MaxTemplates     = 64 // the default one and the named ones together
 	MaxTemplateBytes = 1 << 20

@@ -39,7 +39,7 @@ var layouts = map[Type]layout{
 	TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66},
 }
 
-// Known reports whether the number is that of a storage type of this package.
+// Known reports whether this package has a storage type of this number.
 func (t Type) Known() bool { _, ok := layouts[t]; return ok }
 
 // String gives ggml's name, such as "Q8_0".

@@ -11,7 +11,7 @@ import (
 
 // counter is an automaton of which each step is a rule, and whose steps are counted: the repetition of a rule, or a
 // language of strings with bounds of length. Written out, it would have a state for each count. So its states are
-// numbers that a matcher makes as it reads: places behind those of the grammar's rules.
+// numbers that a matcher makes as it reads: places after the last place of the grammar's rules.
 type counter struct {
 	states      []counterState
 	least, most int   // steps; most < 0: no bound
@@ -153,8 +153,8 @@ func (b *builder) count(c *counter) sequence {
 	return b.call(r)
 }
 
-// lay gives the counters of a grammar their places, and their edges those of the rules. Edges to rules that cannot
-// come to an end have none.
+// lay gives places to the counters of a grammar and to their edges, which take the places of the edges' rules. Edges to
+// rules that cannot come to an end have none.
 func (g *Grammar) lay(counters []*counter, places []int32) error {
 	next := int64(len(g.ops))
 	for _, c := range counters {

@@ -71,7 +71,7 @@ type Grammar struct {
 	sets    []byteSet
 	class   [256]uint8 // of each byte; the bytes of a class are in the same sets
 	classes int
-	// counters have places behind those of ops, in order.
+	// counters have the places after the last one of ops, in order.
 	counters []*counter
 	// behind holds for the place of a byte what follows it: a place, or ^rule for a tail call. Places that the same
 	// bytes and the same end follow have the same one.
@@ -84,8 +84,8 @@ type Grammar struct {
 	unchecked []string // JSON Pointers
 }
 
-// Unchecked returns the keywords of the schema that the grammar does not hold to, each by its JSON Pointer. They are
-// among those of [SchemaOptions].
+// Unchecked returns the keywords of the schema that the grammar does not hold to, each by its JSON Pointer.
+// [SchemaOptions] named them.
 func (g *Grammar) Unchecked() []string { return g.unchecked }
 
 // home is the part of the grammar that a place belongs to.
@@ -399,7 +399,7 @@ type call struct {
 }
 
 // fixpoint marks the rules that have an alternative of marked rules alone, and of bytes if those are allowed. Each
-// alternative waits for the calls in it (Dowling and Gallier 1984), so the work is that of reading the rules once.
+// alternative waits for the calls in it (Dowling and Gallier 1984), so the work equals reading the rules once.
 func (b *builder) fixpoint(order []int, bytes bool) []bool {
 	type alternative struct{ rule, waits int32 }
 	type caller struct{ alternative, next int32 } // of a rule; the next one's number, 0 after the last

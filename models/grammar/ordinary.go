@@ -333,8 +333,7 @@ func (m *Matcher) leap(mask []uint32) {
 	}
 }
 
-// below sets the bits of the tokens of a part of the trie: all that are ordinary, and those of the others that the
-// grammar allows.
+// below sets the bits of the tokens of a part of the trie: all ordinary ones, and the others that the grammar allows.
 func (m *Matcher) below(from, to int32, mask []uint32) {
 	v := m.vocab
 	first := sort.Search(len(v.ordinary), func(i int) bool { return v.ordinary[i].node >= from })

@@ -15,7 +15,7 @@ type SchemaOptions struct {
 	Layout Layout
 	// Open reads what a schema leaves out as the standard does: objects may have properties that it does not name,
 	// written after those that it names, and a schema without a type allows values of every type. Else an object has
-	// the named properties alone, and the type is that of the keywords.
+	// the named properties alone, and the keywords imply its type.
 	Open bool
 	// Unchecked names keywords that are left out where they cannot be held to; see [Grammar.Unchecked].
 	Unchecked []string

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// longest is the most items that a tuple gives goals of their own.
+// longest returns the most items for which a tuple states separate goals.
 func (f *form) longest() int {
 	n := 0
 	for _, t := range f.tuples {

@@ -263,7 +263,7 @@ func (s *formMaker) settle(f *form) bool {
 	return f.kinds != 0
 }
 
-// noNumber says why a form allows no number; "" where it may. So do those of the other types.
+// noNumber says why a form allows no number; "" where it may. The functions of the other types do the same.
 func noNumber(f *form) string {
 	if _, finite := f.numbers.List(0); finite {
 		return "no number is within the bounds, of the multiples and in the list"

@@ -7,7 +7,7 @@ import (
 	"foretoken/models/grammar/lang"
 )
 
-// languages makes those of strings, each once.
+// languages makes the languages of strings, each once.
 type languages struct {
 	*keywordReader
 	m        *lang.Maker

@@ -148,8 +148,8 @@ var (
 
 func words(s string) []string { return strings.Fields(s) }
 
-// place gives a node, and those within it, their place in the text. named says that its members' names are no
-// keywords. Schemas under members that are no keywords have no names of their own, as the standard has it.
+// place gives a node, and those within it, their place in the text. named says that its members' names are no keywords.
+// Schemas under members that are no keywords cannot be referred to, as the standard has it.
 func (r *keywordReader) place(n *node, named bool) {
 	n.id = r.count
 	if r.count++; named {

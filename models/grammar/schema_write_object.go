@@ -115,7 +115,7 @@ func (w *objectWriter) closed() bool {
 	return names && !w.s.o.Open
 }
 
-// slots are the named members in order: those of the schemas, then required ones.
+// slots puts the named members in order: the schemas' own, then further required ones.
 func (w *objectWriter) slots() {
 	s, o := w.s, w.o
 	needed, gone, seen := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -173,7 +173,7 @@ func (w *objectWriter) slots() {
 	}
 }
 
-// names are all those that members with a place of their own have.
+// names returns the names of the members that have a place in the order.
 func (w *objectWriter) names() []string {
 	var all []string
 	for _, p := range w.o.parts {

@@ -167,7 +167,7 @@ func (m *Matcher) expand(at int32, under *stack) {
 			under = m.called(at+1, under)
 		}
 		m.call(o.arg, under)
-	case opCount: // by a rule of its own, which ends with it
+	case opCount: // by a separate rule, which ends with it
 		m.expand(m.g.counters[o.arg].base, under)
 	default:
 		m.leave(under)

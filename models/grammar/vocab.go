@@ -14,7 +14,7 @@ type Vocab struct {
 	deep     int
 	all      trie
 	ordinary []ordinaryToken // in the order of their nodes
-	long     trie            // of those of more than longestRun characters
+	long     trie            // of tokens of more than longestRun characters
 	others   trie            // of the tokens that are not ordinary
 	inAll    []int32         // of each node of others, the same one of all
 	large    bool            // ordinary tokens are worth to be allowed together

@@ -143,7 +143,7 @@ type Prompt struct {
 	Prompt   string `json:"prompt"`
 }
 
-// Prompts are those of testdata/prompts-go.jsonl.
+// Prompts reads testdata/prompts-go.jsonl.
 func Prompts(t testing.TB) (all []Prompt) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root(t), "testdata", "prompts-go.jsonl"))

@@ -2,9 +2,9 @@ package quant
 
 import "encoding/binary"
 
-// The formats with blocks of 32 elements. A scale d and a least value m are halves. Four-bit numbers stand in
-// pairs: the low half of byte i is element i, the high half element i+16. The fifth bits of Q5_0 and Q5_1 are a
-// word of their own, whose bit i belongs to element i.
+// The formats with blocks of 32 elements. A scale d and a least value m are halves. Four-bit numbers stand in pairs:
+// the low half of byte i is element i, the high half element i+16. A further word of Q5_0 and Q5_1 holds the fifth
+// bits, bit i of element i.
 
 // Q8_0 is d and 32 signed bytes q: d·q.
 func decodeQ8_0(b []byte, dst []float32) {

@@ -7,8 +7,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// lanes are the bits of the numbers in eight bytes. Where an exponent is all ones, as those of infinity and NaN are,
-// adding one to it carries into the sign bit, and it carries nowhere else.
+// lanes are the bits of the numbers in eight bytes. Infinity and NaN have exponents of ones alone: adding one carries
+// into the sign bit, as it does for no other number.
 type lanes struct{ exponents, ones, signs uint64 }
 
 var halves = lanes{0x7c00_7c00_7c00_7c00, 0x0400_0400_0400_0400, 0x8000_8000_8000_8000}

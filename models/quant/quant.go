@@ -19,8 +19,8 @@ func Supported(t gguf.Type) bool { return decoders[t] != nil }
 // Names lists the supported types for messages.
 const Names = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K and IQ4_NL"
 
-// decoders write a block's elements, whose number and bytes are the type's; those of plain
-// numbers write any number of them.
+// decoders write the elements of one block. A type fixes their number and bytes; decoders of plain numbers write any
+// number of them.
 var decoders = map[gguf.Type]func(block []byte, dst []float32){
 	gguf.F32:   decodeF32,
 	gguf.F16:   decodeF16,

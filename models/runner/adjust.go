@@ -123,9 +123,9 @@ func (h *adjuster) writeBiases(s *spec.Adjustment, rows int) error {
 	return dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
 }
 
-// prepare compiles the programs of adjust, and those of the trees, for trees of up to rows nodes; where neither masks
-// nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come in the middle
-// of a request, and so may the first bias, because penalties have none before the first token.
+// prepare compiles what adjusting trees of up to rows nodes needs: programs of adjust and of the trees. Where neither
+// masks nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come in the
+// middle of a request, and so may the first bias, because penalties have none before the first token.
 func (h *adjuster) prepare(rows int, want spec.AdjustmentKinds) error {
 	if !want.Masks && !want.Biases {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"foretoken/webgpu/kernels/sample"
 )
 
-// recordWords is the distance between the records of a chain's tokens. Each record is a binding of its own, because
-// the next pass reads its token from it.
+// recordWords is the distance between the records of a chain's tokens. Each record is bound separately, because the
+// next pass reads its token from it.
 const recordWords = webgpu.BindingAlign / 4
 
 // estimateWord is the word of a record that holds the acceptance head's estimate.

@@ -36,7 +36,7 @@ func (d *decoder) recordPrefill(b *graph.Batch) {
 }
 
 // fastStartChunks are the chunk sizes that a model with a fast start has programs for. Chunks are not padded: a padding
-// row costs as much as a pass of its own.
+// row costs as much as another pass.
 var fastStartChunks = []int{1, 4, 16}
 
 // chunk returns how many of n tokens the next prefill pass consumes.

@@ -80,8 +80,8 @@ func (r *results) read(kind rowResults, n int) webgpu.Region {
 	return webgpu.Region{Buffer: r.buffer, Offset: kind.view.Offset, Dst: r.of(kind, n).Bytes()}
 }
 
-// decode decodes the answer to a pass over n nodes. temperature is that of kernels.DrawParams' words; ids holds, per
-// node, the numbers of the children of a tree drawn without replacement.
+// decode decodes the answer to a pass over n nodes. temperature comes from the words of kernels.DrawParams; ids holds,
+// per node, the numbers of the children of a tree drawn without replacement.
 func (r *results) decode(of *spec.PassRequest, n int, temperature uint32, ids [][]int32) *spec.Pass {
 	r.pass = spec.Pass{}
 	switch of.Kind {

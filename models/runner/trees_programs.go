@@ -66,7 +66,7 @@ type levelPrograms struct {
 }
 
 // prepareExpanded compiles the programs for trees of k candidates a beam and up to depth passes after the root's, and
-// those of passes over 1 to Limits.TopK beams that the host chose.
+// for passes over 1 to Limits.TopK beams that the host chose.
 func (t *trees) prepareExpanded(depth, k int) error {
 	p, err := t.programsFor(depth, k)
 	if err != nil {

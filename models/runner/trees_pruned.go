@@ -36,7 +36,7 @@ func (p *pruner) holds(c *spec.NodeClassifier) bool {
 }
 
 // preparePruned compiles the programs of trees of k candidates a beam and up to depth passes after the root's whose
-// beams a classifier chooses. If the device cannot run the classifier, it compiles those of a run for each level.
+// beams a classifier chooses. If the device cannot run the classifier, it compiles programs for one run a level.
 func (t *trees) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 	g := t.draft.Graph
 	if k > tree.MostPruned || len(c.Units) > tree.MostPruneUnits {

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Guard keeps control tokens that a user spelled out from acting as control tokens in a chat template's output,
-// next to those of the template. It puts a mark, which no token's text contains, inside each. EncodeWith cuts
-// the text at its control tokens and then drops the marks. Text without control tokens keeps its bytes, so it is
-// encoded together with the template's text around it, as in training.
+// Guard keeps control tokens that a user spelled out from acting as control tokens in a chat template's output, where
+// the template's own do. It puts a mark, which no token's text contains, inside each. EncodeWith cuts the text at its
+// control tokens and then drops the marks. Text without control tokens keeps its bytes, so it is encoded together with
+// the template's text around it, as in training.
 type Guard struct {
 	special *partition
 	marks   []rune // that marks are made of: noncharacters that no token's text contains

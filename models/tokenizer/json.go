@@ -54,7 +54,7 @@ type (
 		ByteFallback bool       `json:"byte_fallback"`
 		IgnoreMerges bool       `json:"ignore_merges"`
 	}
-	// component is one of a pipeline's parts; the fields are those of all kinds.
+	// component is a part of a pipeline, with the fields of every kind.
 	component struct {
 		Type       string `json:"type"`
 		Norms      parts  `json:"normalizers"`
@@ -230,7 +230,8 @@ func (c *converter) addTokens(vocab []vocabToken) error {
 	return nil
 }
 
-// looksSpecial recognises control tokens that published files do not mark so.
+// looksSpecial reports whether a token's text is a control token's by its form, because some published files do not
+// mark theirs as special.
 func looksSpecial(s string) bool {
 	for _, ends := range [][2]string{{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}} {
 		if strings.HasPrefix(s, ends[0]) && strings.HasSuffix(s, ends[1]) {

@@ -40,10 +40,10 @@ func mergeOf(line string) (left, right string) {
 	return left, right
 }
 
-// maxParts bounds the components of a pipeline, several times those of any published one.
+// maxParts bounds the components of a pipeline, several times as many as published pipelines have.
 const maxParts = 64
 
-// parts are the components of a sequence, pieces those of a template. Both are counted before they are decoded.
+// parts are the components of a sequence, pieces the parts of a template. Both are counted before they are decoded.
 type (
 	parts  []component
 	pieces []piece

@@ -150,7 +150,7 @@ type EncodeOptions struct {
 	Yield func() error
 }
 
-// EncodeWith is Encode with options. The only errors are those of Yield, as they are.
+// EncodeWith is Encode with options. It returns no errors but Yield's, as they are.
 func (t *Tokenizer) EncodeWith(text string, o EncodeOptions) ([]int32, error) {
 	m := &meter{left: slice, yield: o.Yield}
 	if !utf8.ValidString(text) {

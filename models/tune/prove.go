@@ -16,7 +16,7 @@ import (
 type proof struct {
 	weight *kernels.Weight // smallest weight with this format and family
 	want   webgpu.Memory   // outputs of rows run alone
-	proved map[int]bool    // tiles whose bits equal those of rows run alone
+	proved map[int]bool    // tiles with the same bits as rows run alone
 	failed bool            // some tile's bits differ
 }
 
@@ -64,8 +64,8 @@ func (t *Tuning) smallest(w *kernels.Weight, f matmul.Family) *kernels.Weight {
 	return w
 }
 
-// prove runs a tile on random rows and compares the bits with those of each row run alone. It may overwrite the
-// buffers: programs are recorded at load and between rounds, when no pass reads them.
+// prove runs a tile on random rows and then each row alone, and compares the bits. It may overwrite the buffers:
+// programs are recorded at load and between rounds, when no pass reads them.
 func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 	timed := newTimer(t, 0)
 	defer timed.free()

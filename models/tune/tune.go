@@ -47,7 +47,7 @@ type Tuning struct {
 	err      error             // error of a proof since the last call of Err
 }
 
-// Class names the matrices that share a choice: those of one format and shape.
+// Class names the matrices that share a choice: they have the same format and shape.
 func Class(w *kernels.Weight) string { return fmt.Sprintf("%s %dx%d", w.Format, w.Rows, w.Cols) }
 
 // Family returns the family chosen for a weight.

@@ -12,7 +12,7 @@ import (
 
 type filterFunc func(m *machine, v Value, a arguments) Value
 
-// filters by name, for "|": those of Jinja that chat templates use, and Transformers' tojson.
+// filters by name, for "|": Jinja's, as far as chat templates use them, and Transformers' tojson.
 var filters map[string]filterFunc
 
 func init() {

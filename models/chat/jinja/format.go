@@ -7,7 +7,7 @@ import (
 	"foretoken/internal/quote"
 )
 
-// formatText is str.format for fields without a format of their own.
+// formatText implements str.format for fields without a format specification.
 func formatText(m *machine, s string, a arguments) Value {
 	if !m.reads(4 * len(s)) {
 		return ""

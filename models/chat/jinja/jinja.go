@@ -1,7 +1,7 @@
-// Package jinja renders chat templates: the subset of Jinja 2.x that templates of language models are written in,
-// with the settings that Transformers gives it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and
-// no way to change a list or a dictionary). Results are those of Python's jinja2, which the tests were made with.
-// What Transformers.js renders the same templates without is refused by name: recursive loops, groupby, batch, cycler,
+// Package jinja renders chat templates: the subset of Jinja 2.x that templates of language models are written in, with
+// the settings that Transformers gives it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and no way
+// to change a list or a dictionary). Results equal those from Python's jinja2, which the tests were made with. What
+// Transformers.js renders the same templates without is refused by name: recursive loops, groupby, batch, cycler,
 // printf formats, padding, rounding. range makes a list at once.
 //
 // A template comes with a model file, from anywhere. It can neither read a file nor reach a network (include,
@@ -42,7 +42,7 @@ type Template struct {
 	texts []string
 }
 
-// Texts are those that the template has of its own: between tags, and in quotes.
+// Texts returns the template's literal texts: between tags, and in quotes.
 func (t *Template) Texts() []string { return t.texts }
 
 // Parse reads a template. Filters, tests and tags that are not known are errors here and not when they are reached.

@@ -305,7 +305,7 @@ func (p *parser) withTag(line int) stmt {
 	return within(line, targets, values, p.body("endwith"))
 }
 
-// within runs the body in a scope of its own.
+// within runs the body in a new scope.
 func within(line int, targets []target, values []expr, body []stmt) stmt {
 	return func(m *machine, s *scope) flow {
 		m.line = line

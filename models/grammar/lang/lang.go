@@ -153,7 +153,7 @@ func (l *Lang) Ends() (near, far []int) {
 	}
 	first, from := predecessors(l.states, edges)
 	near, far = make([]int, len(l.states)), make([]int, len(l.states))
-	left := make([]int, len(l.states)) // edges of a state to those of which far is not known
+	left := make([]int, len(l.states)) // edges of a state to states whose far is not known
 	longest := make([]int, len(l.states))
 	var ends, known []int32
 	for i, s := range l.states {

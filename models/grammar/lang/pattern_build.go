@@ -42,8 +42,8 @@ func (m *Maker) PatternIn(a *Lang, longest int, source string) (*Lang, error) {
 	return b.conjunction(a, e.root, b.beginning()), nil
 }
 
-// conjunction is the intersection of a language and an expression's. The looks ahead at the beginning of a text make
-// languages of their own, since the products of small automata take less than one large one.
+// conjunction is the intersection of a language and an expression's. Each look ahead at the beginning of a text becomes
+// a separate language, since products of small automata take less than one large automaton.
 func (b *builder) conjunction(a *Lang, root *node, beginning int32) *Lang {
 	rest := root.parts
 	var ahead []int
@@ -109,7 +109,7 @@ func (b *builder) beginning() int32 {
 	return b.moment(states)
 }
 
-// track makes the tracker of a look behind; those of looks inside it are there.
+// track makes the tracker of a look behind. Looks inside it have theirs already.
 func (b *builder) track(i int) bool {
 	l := b.machine(b.looks[i].body, true, false, b.beginning())
 	if l == nil {

@@ -128,7 +128,7 @@ func binaryProperty(name string) []Range {
 	return all
 }
 
-// shortNames are those of binary properties.
+// shortNames lists the short names of binary properties.
 const shortNames = `
 AHex ASCII_Hex_Digit
 Alpha Alphabetic

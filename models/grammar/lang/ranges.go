@@ -183,7 +183,7 @@ type alphabet struct {
 	of    [][]int32 // the parts of each list
 }
 
-// alphabet is that of some lists, or nil when no more may be spent.
+// alphabet returns the alphabet of some lists, or nil when no more may be spent.
 func (m *Maker) alphabet(all [][]Range) *alphabet {
 	var turns []uint64 // keys of a code point at which a list begins or ends, and the list
 	for i, ranges := range all {

@@ -142,7 +142,7 @@ type partition struct {
 	states      []State
 	lists       *lists
 	edge        []pair  // the edges of all states
-	firstEdge   []int32 // where those of a state begin
+	firstEdge   []int32 // where a state's edges begin
 	first, from []int32 // predecessors
 	class       []int32 // by state
 	classes     []class

@@ -19,10 +19,10 @@ const (
 
 // divisor divides a number by q × 10^zeros / 10^places as its digits are read; zeros or places is 0.
 //
-// In the whole part the remainder is that of the digits so far. Zeros at their end count apart: of a multiple of 600
-// the last two digits are zeros and those before are a multiple of 6, so 3 × 6 states do for 600.
-// After i of the decimal places, the remainder counts only by what it leaves when the missing places are filled with
-// zeros. So it is one by q without as many twos and fives as there are missing places.
+// In the whole part the state holds the remainder of the digits so far. Zeros at their end count apart: a multiple of
+// 600 is a multiple of 6 with two zeros after it, so 3 × 6 states do for 600. After i of the decimal places, the
+// remainder counts only by what it leaves when the missing places are filled with zeros. So it is one by q without as
+// many twos and fives as there are missing places.
 type divisor struct {
 	q, zeros, places int
 	want             bool  // the number has to be a multiple; else it must not be
@@ -59,7 +59,7 @@ func newDivisor(d Decimal, want bool) (*divisor, error) {
 }
 
 // whole returns the state after a further digit of the whole part. A state is the remainder of the digits before the
-// zeros at the end, plus q for each of those zeros that is missing. So 0, the first one, is that of multiples.
+// zeros at the end, plus q for each zero that is missing. So multiples end in state 0, the first one.
 func (v *divisor) whole(state, digit int) int {
 	missing, rest := state/v.q, state%v.q
 	switch {

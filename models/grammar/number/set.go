@@ -143,8 +143,7 @@ func (s Set) hasLong() bool {
 	return slices.ContainsFunc(s.Multiples, Decimal.long) || slices.ContainsFunc(s.NotMultiples, Decimal.long)
 }
 
-// step returns the positive number whose multiples are those of all of s.Multiples; false where there is none, or it
-// has too many digits.
+// step returns the least common multiple of s.Multiples; false where there is none, or it has too many digits.
 func (s Set) step() (Decimal, bool) {
 	if len(s.Multiples) == 0 {
 		return Decimal{}, false

@@ -68,7 +68,7 @@ type maker struct {
 	nodes  []node // from 1
 	ids    map[node]int32
 	side   *side
-	places map[place]int32 // those of the side
+	places map[place]int32 // of the side
 	loops  map[int32]int32 // by the state of the division; for both sides if they have as many decimal places
 	power  int32           // the node after an e of the side
 	broke  bool            // work ran out
@@ -174,7 +174,7 @@ func (k *maker) expand(at place) node {
 	return n
 }
 
-// against returns how digits compare with those of a bound, after the digit at i, and how they did before it.
+// against compares digits with a bound's after the digit at i: before is the comparison without that digit.
 func against(before int8, bound string, i int, digit byte) int8 {
 	if before != 0 {
 		return before
@@ -222,7 +222,7 @@ func (k *maker) digit(at place, digit byte) (place, bool) {
 	return to, true
 }
 
-// compared returns how the whole part, if it ends here, compares with those of the bounds.
+// compared compares the whole part, if it ends here, with the bounds' whole parts.
 func (k *maker) compared(at place) (least, most int8) {
 	least, most = at.least, at.most
 	if int(at.digits) < len(k.side.least.whole) {

@@ -1,6 +1,6 @@
 // Masks times the masks of grammars over the vocabulary of a model file. It reads lines of {"id", "schema", "open",
 // "texts"}, each text canonical JSON, and writes {"id", "us"} for each schema that compiles: the time of the mask at
-// each token of each text, in µs. Each text has a matcher of its own, as a request has.
+// each token of each text, in µs. Each text has its matcher, as a request has.
 //
 //	masks VOCABULARY.gguf <lines
 package main
