@@ -16,7 +16,7 @@ type Profiler interface {
 // The clocks of a Profile.
 const (
 	ClockTimestamps = "timestamps" // the device's own, around a pass of nothing but the dispatch
-	// the host's, from a submit of many of the dispatch to its end, less that of an empty one
+	// the host's, around a submit that repeats the dispatch, less the time of an empty submit
 	ClockReplays = "replays"
 	ClockHost    = "host" // the host runs the dispatch itself
 )

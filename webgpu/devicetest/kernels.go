@@ -11,7 +11,7 @@ import (
 func Text(s string) func() string { return func() string { return s } }
 
 // elementwise has a thread for each element: as many as the first word of Constants says, or as the last binding has.
-// declarations are those of the bindings, and body uses them in WGSL as element does on the host.
+// declarations declares the bindings in WGSL, and body does with them what element does on the host.
 func elementwise(name string, bindings []webgpu.Access, declarations, body string,
 	element func(b []webgpu.Memory, i int)) *webgpu.KernelSource {
 	return &webgpu.KernelSource{Name: name, Key: "devicetest/" + name, Bindings: bindings,

@@ -67,8 +67,8 @@ func (l CacheLayout) Head() int {
 // Slot returns the number of 32-bit words of a slot.
 func (l CacheLayout) Slot() int { return l.Scales() + l.Width/l.dim*l.Head() }
 
-// Constants returns the constants of shaders that use a cache with scales: SLOT and LEAD are the lengths of a slot and
-// of its scales, KVQ that of a block without its scale, in words, and KVQ_BITS the logarithm of KVQ.
+// Constants returns the constants of shaders that use a cache with scales: in words, SLOT is the length of a slot, LEAD
+// of its scales and KVQ of a block without its scale; KVQ_BITS is the logarithm of KVQ.
 func (l CacheLayout) Constants() []Constant {
 	if l.Block == 0 {
 		return nil

@@ -33,14 +33,15 @@ type layout struct {
 	name   string
 	block  int    // weights
 	words  int    // 32-bit words of the weights
-	scales int    // words of scales and offsets, in a buffer of their own; 0: none
+	scales int    // words of scales and offsets, in a second buffer; 0: none
 	step   int    // weights that a kernel unpacks at once
 	shared int    // consecutive steps, aligned to their number, with the same scales
 	files  string // shaders that unpack the format
 }
 
-// Formats with one half a block of 32 weights store it as a float, which saves unpacking it for each block and row, and
-// so do Q4_K and Q5_K with their two, and with six bits as bytes. Other pairs of halves and scales stay packed.
+// The device stores some scales wider than the file does, because kernels unpack scales for each block and row. Where a
+// block of 32 weights has one f16, it becomes an f32; so do the two of Q4_K and Q5_K, whose six-bit scales become
+// bytes. Other pairs of f16 and other scales stay packed.
 var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
@@ -63,7 +64,7 @@ func (f Format) String() string { return layouts[f].name }
 // InBlocks reports whether threads sum the integers of a block and scale the sum, see matmul/k_loop_blocks.wgsl.
 func (f Format) InBlocks() bool { return f == Q8_0 || f == Q4_0 }
 
-// Quantised reports whether the format has scales, in a buffer of their own.
+// Quantised reports whether the format has scales, which lie in a second buffer.
 func (f Format) Quantised() bool { return layouts[f].scales > 0 }
 
 // Block returns the number of weights that must divide a row.
@@ -90,7 +91,7 @@ func (f Format) Fetched() (steps int, files string) {
 // onGPUs replaces what only software adapters run faster.
 var onGPUs = strings.NewReplacer("fields ", "fields_f16 ")
 
-// Packed reports whether the format has packed products, see package matmul: those of most files have.
+// Packed reports whether the format has packed products, see package matmul: the formats of most files have.
 func (f Format) Packed() bool { return f == Q8_0 || f == Q4_0 || f == Q4_K || f == Q6_K }
 
 // PackedFiles returns the shaders that fetch and unpack the format for packed products.

@@ -51,7 +51,7 @@ type Shaders struct {
 	files embed.FS
 }
 
-// NewShaders returns the shaders that a package embeds. File names must differ from those of the shared files.
+// NewShaders returns the shaders that a package embeds. File names must differ from the shared files'.
 func NewShaders(name string, files embed.FS) *Shaders { return &Shaders{name, files} }
 
 // read returns the text of a file of the package or of a shared file, and its name in the names of kernels.

@@ -23,7 +23,7 @@ var quiet = sync.OnceFunc(func() {
 	}
 })
 
-// Adapters lists what Open could open, best first. Features are empty: they are those of an open device.
+// Adapters lists what Open could open, best first. Features are empty: only an open device has them.
 func Adapters() ([]webgpu.Info, error) {
 	quiet()
 	instance := newInstance()

@@ -270,8 +270,8 @@ func (d *backend) Replay(
 	if err != nil {
 		return registry.Replayed{}, err
 	}
-	// The driver goroutine copies into memory of its own and not into Dst: if this call gave up early, Dst would
-	// belong to the caller again.
+	// The driver goroutine copies into its memory and not into Dst: if this call gave up early, Dst would belong to the
+	// caller again.
 	at := 0
 	for _, g := range reads {
 		at += copy(g.Dst, result.data[at:])

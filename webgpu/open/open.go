@@ -15,7 +15,7 @@ import (
 // Kinds are the devices that may be asked for by name.
 var Kinds = []string{"auto", alias, "cpu", "reference"}
 
-// Options are those of the devices. The zero value is good.
+// Options are passed to the device that Open chooses. The zero value is good.
 type Options struct {
 	Timeout time.Duration // the timeout of each call to a GPU; 0: 30 seconds
 	Threads int           // of the cpu device; 0: one for each core, up to eight

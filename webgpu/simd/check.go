@@ -36,7 +36,7 @@ func (d *backend) runParts(p *program, i, parts int) error {
 	return d.launch(p, i, i+1, 1, parts)
 }
 
-// writable copies the writable bindings of a dispatch; those of others are nil.
+// writable copies the writable bindings of a dispatch; read-only bindings give nil.
 func (d *backend) writable(s *step) [][]byte {
 	held := make([][]byte, len(s.Bindings))
 	for j, b := range s.Bindings {

@@ -30,7 +30,7 @@ type pace struct {
 
 const (
 	// stretch is the time over which speeds are measured: threads that share a processor take turns of some
-	// milliseconds. memory is that of a pace.
+	// milliseconds. memory is the time over which a pace forgets.
 	stretch, memory = 0.016, 0.15
 	// A trial has to be faster by this factor, after each of so many stretches. Below the other factor it ends within
 	// one. Short programs tell little of that: threads wake in them.
@@ -46,7 +46,8 @@ func newCrew(threads int) crew {
 	return crew{most: threads, size: threads, kept: threads, rest: shortRest, left: shortRest}
 }
 
-// threads returns how many threads shall compute the next run of a program: those of a trial need a time to compare.
+// threads returns how many threads compute the next run of a program. A program whose time is unknown gets the kept
+// number, because a trial needs a time to compare with.
 func (c *crew) threads(p *pace) int {
 	if p.runs == 0 || p.change != c.changes {
 		return c.kept

@@ -27,8 +27,8 @@ type module interface {
 	name() string
 	// call calls one of the code's functions and returns its result, 0 for none. A trap is an error.
 	call(name string, args ...address) (uint32, error)
-	// start has a thread of its own call work(pool, part), in WebAssembly with a stack that ends at an address, until
-	// the pool ends. failed receives what ended it early, working an error or, when it works, nil.
+	// start starts a thread that calls work(pool, part) until the pool ends. In WebAssembly its stack ends at the given
+	// address. working receives nil once the thread works, or an error; failed receives what ended it early.
 	start(pool address, part int, stack address, failed func(error)) (working <-chan error, err error)
 	// room is where the memory can have buffers.
 	room() span
@@ -41,7 +41,8 @@ type module interface {
 	close()
 }
 
-// address is that of a byte as the module's code has it: the processor's, or an offset in WebAssembly's memory.
+// address locates a byte as the module's code does: by the processor's address, or by an offset in WebAssembly's
+// memory.
 type address = uint64
 
 type (
@@ -93,7 +94,7 @@ type Device struct {
 // backend implements registry.Backend on a Device.
 type backend Device
 
-// Options are those of a device.
+// Options configure a device.
 type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
@@ -174,8 +175,8 @@ func (d *Device) begin(form string) error {
 // longestName is the length of the longest kernel's name or more.
 const longestName = 64
 
-// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits. With references all but that of
-// the memory are the default ones, so that what runs here runs on every device.
+// limits let a buffer have a gigabyte, since kernels count the bytes of one in 32 bits. With references all other
+// limits but the memory's are the default ones, so that what runs here runs on every device.
 func (d *Device) limits() webgpu.Limits {
 	l, room := webgpu.DefaultLimits(), d.module.room()
 	if l.MaxMemory = room.end - room.at; !d.references {

@@ -7,7 +7,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// align is the alignment of every range of the heap: that of a binding's offset.
+// align is the alignment of every range of the heap, because bindings' offsets need it.
 const align = webgpu.BindingAlign
 
 // span is the range [at, end) of addresses.

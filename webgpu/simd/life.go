@@ -32,7 +32,7 @@ func (l *life) err() error {
 	return nil
 }
 
-// run runs programs and calls read, and returns the time of the former. The work has a goroutine of its own, so that
+// run runs programs and calls read, and returns how long the programs took. Another goroutine does the work, so that
 // end can interrupt this call during a long dispatch; work ends at its next look at err.
 func (l *life) run(run []*program, read func()) (time.Duration, error) {
 	begin := time.Now()

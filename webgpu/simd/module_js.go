@@ -45,11 +45,11 @@ type instances struct {
 	workers   []js.Value
 	callbacks []js.Func
 	// parts are views of ranges of the memory. A round reads and writes the same few ranges again and again, so that
-	// each needs no call but that of the copy.
+	// each needs no call but the copy itself.
 	parts map[span]js.Value
 }
 
-// sizes are those of a memory to try, in pages: phones refuse the first.
+// sizes lists sizes of the memory to try, in pages: phones refuse the first.
 var sizes = []int{1<<16 - 1, 1 << 15, 1 << 14, 1 << 13}
 
 // unshared returns the module with a memory that is not shared: a flag of the import. Atomic instructions are valid in
@@ -275,7 +275,7 @@ func (m *instances) grow(end int) (err error) {
 	return nil
 }
 
-// mostParts bounds the views kept: programs come and go, and each has ranges of its own.
+// mostParts bounds the views kept: programs come and go, and each has other ranges.
 const mostParts = 1024
 
 func (m *instances) part(at address, n int) js.Value {

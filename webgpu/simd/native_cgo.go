@@ -41,7 +41,7 @@ type native struct {
 	memory  experimental.LinearMemory
 	bytes   []byte // the part of the range that is in use
 	first   int    // its address
-	size    int    // that of the range
+	size    int    // of the range, in bytes
 	threads sync.WaitGroup
 }
 

@@ -247,7 +247,7 @@ func SameBits(t testing.TB, what string, got, want []uint32) {
 	}
 }
 
-// BatchSizes are the row counts whose bits are compared with those of single rows.
+// BatchSizes lists numbers of rows: tests compare the bits of so many rows with the bits of single rows.
 var BatchSizes = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64}
 
 // Invariant checks that a kernel computes the same bits for each of 64 rows alone and in batches of every size, at

@@ -178,7 +178,7 @@ func (e *Exact) Distribution(kept func(int) bool) []float64 {
 	return x
 }
 
-// Vocabularies returns the tested sizes: small, just off a power of two, and those of models.
+// Vocabularies returns the tested sizes: small, just off a power of two, and as models have them.
 func Vocabularies() []int {
 	if testing.Short() {
 		return []int{32, 511, 512, 2048}

@@ -23,7 +23,7 @@ func DecodeFilter(record webgpu.Memory) Filtered {
 }
 
 // Finite reports whether the row's logits were finite, but for impossible tokens. inverse is the first word of the
-// DrawParams: the log-sum-exp is that of the logits times it, and at temperature 0 the threshold is the largest logit.
+// DrawParams: the log-sum-exp is over the logits times it, and at temperature 0 the threshold is the largest logit.
 func (f *Filtered) Finite(inverse uint32) bool {
 	if scale := kernels.Float(inverse); scale > 0 {
 		return !kernels.Overflowed(float64(f.LogSumExp) / scale)
@@ -50,7 +50,7 @@ var filter = kernels.RowKernel{Shaders: shaders, Serial: "noise filter", Grouped
 //	5 the entropy of the processed distribution in nats (f32)
 //
 // At temperature 0 nothing is filtered: y is the argmax (the lowest id among equals), τ the largest logit, the
-// log-sum-exp 0, and probability and entropy are those of the softmax at temperature 1.
+// log-sum-exp 0, and probability and entropy are the softmax's at temperature 1.
 //
 // The filters apply after the temperature: top-k, then top-p on the renormalised rest, then min-p. Ties at a threshold
 // are all kept. The kernel finds thresholds by radix selection on the order-preserving bits of the logits, from the

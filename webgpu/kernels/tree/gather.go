@@ -5,7 +5,7 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// MostGathered is the maximum number of candidates of RecordGather, GatherLevels that of their levels.
+// RecordGather takes at most MostGathered candidates in at most GatherLevels levels.
 const (
 	MostGathered = 1024
 	GatherLevels = 65

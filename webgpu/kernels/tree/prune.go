@@ -78,7 +78,7 @@ type Pruning struct {
 // threshold, the K most confident remain, but no more than the tree has room for; ties go to the lower candidate. One
 // dispatch of one workgroup, because each candidate is compared with all others.
 //
-// The views may be disjoint ranges of one buffer, except Slots, which must be in a buffer of its own.
+// The views may be disjoint ranges of one buffer, except Slots, which must be in another buffer.
 func RecordPrune(r *kernels.Recorder, p Pruning) {
 	if p.K < 1 || p.K > MostPruned || p.Beams < 1 || p.Beams > MostPruned || p.Depth >= p.MaxDepth {
 		panic("tree: RecordPrune: K and Beams must be 1 to 32, Depth below MaxDepth")

@@ -52,7 +52,7 @@ var selectAccess = []webgpu.Access{webgpu.Constants,
 // candidates and the best by V become beams. Ties go to the lower candidate, NaN is below all numbers. One dispatch of
 // one thread, which merges sorted lists.
 //
-// The views may be disjoint ranges of one buffer, except Slots, which must be in a buffer of its own.
+// The views may be disjoint ranges of one buffer, except Slots, which must be in another buffer.
 func RecordSelect(r *kernels.Recorder, s Selection) {
 	if s.K < 1 || s.K > kernels.MaxTopK || s.Beams < 1 || s.Beams > kernels.MaxTopK || s.Depth >= s.MaxDepth {
 		panic("tree: RecordSelect: K and Beams must be 1 to 64, Depth below MaxDepth")
