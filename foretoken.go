@@ -1,6 +1,6 @@
-// Package foretoken decodes language models speculatively: a small draft model proposes a tree of tokens, the
-// target verifies it in one pass, and the text is exactly that of plain decoding. The same code runs on WebGPU in
-// the browser, on wgpu-native and on the CPU.
+// Package foretoken decodes language models speculatively: a small draft model proposes a tree of tokens, the target
+// verifies it in one pass, and the text equals plain decoding's exactly. The same code runs on WebGPU in the browser,
+// on wgpu-native and on the CPU.
 //
 //	dev, _, err := open.Device(ctx, "auto")
 //	session, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{})
@@ -73,9 +73,9 @@ type Options struct {
 	Lost func(Loss)
 }
 
-// Progress is a step of loading. Stage is "memory" (Total is the number of bytes to allocate on the device, Note
-// lists them), then "target", "draft" or "eagle3" (Done and Total are bytes of weights), or "kernels" (Note names the
-// kernel being compiled or timed), or "ready".
+// Progress is a step of loading. Stage says which, in this order: "memory" (Total is the number of bytes to allocate on
+// the device, Note lists them); "target", "draft" and "eagle3" (Done and Total count bytes of weights) with "kernels"
+// among them (Note names the kernel being compiled or timed); "ready".
 type Progress struct {
 	Stage string `json:"stage"`
 	Done  int64  `json:"done"`

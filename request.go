@@ -46,9 +46,9 @@ type Request struct {
 	Until func(text string) bool `json:"-"`
 	Echo  bool                   `json:"echo,omitempty"` // the text begins with the prompt's
 
-	// LogProbs adds the log-probability of each token to events, TopLogProbs those of the likeliest tokens at its
-	// position, at most Options.Candidates. They come from the target's softmax at temperature 1, after the
-	// constraints changed the logits.
+	// LogProbs adds the log-probability of each token to events, TopLogProbs the log-probabilities of the likeliest
+	// tokens at its position, at most Options.Candidates. They come from the target's softmax at temperature 1, after
+	// the constraints changed the logits.
 	LogProbs    bool `json:"logprobs,omitempty"`
 	TopLogProbs int  `json:"top_logprobs,omitempty"`
 

@@ -4,8 +4,8 @@
 // adapter can be given, compiles them by AMD's compiler, and checks their text by rules for the compilers that run
 // nowhere here. A kernel that spills registers or keeps an array in memory is slow on cards that no test has.
 //
-// AMD's compiler is that of Mesa's RADV, as a device of null hardware, which computes nothing; nullgpu/shim.c lets
-// wgpu-native open it.
+// Mesa's RADV has AMD's compiler. It runs here for a null device, which compiles and computes nothing; nullgpu/shim.c
+// lets wgpu-native open it.
 package audit
 
 import (

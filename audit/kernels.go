@@ -108,7 +108,7 @@ func gpuInfo(features ...string) webgpu.Info {
 // kernelsOf returns every kernel that an adapter can be given: matrix products of all formats, families, tiles and
 // ends, attention over heads of all shapes and all caches, and what models record, of the built-in pair for every
 // method. full is false for a list that compiles in seconds: it leaves out formats with the same unpacking, ends and
-// heads that make kernels of about the same size, and methods that need no kernel of their own.
+// heads that make kernels of about the same size, and methods that need no kernel but what others need.
 func kernelsOf(info webgpu.Info, full bool) ([]kernel, error) {
 	l := &kernelList{dry: graph.NewDryRun(info)}
 	l.products(full)

@@ -87,8 +87,8 @@ func (r *Report) add(g gpu, driver string, all []stats) {
 	r.addRoofline(g, all)
 }
 
-// addRoofline adds, for each format and family of products on a GPU, the time of arithmetic over that of reading the
-// weights once for one row of x, and the times of 8 and 16 rows relative to one, each the larger of both times. Tiles
+// addRoofline adds, for each format and family of products on a GPU, the ratio of two times, arithmetic to reading the
+// weights once, for one row of x, and the times of 8 and 16 rows relative to one, each the larger of both times. Tiles
 // of the same weight rows are neighbours: a cache has the weights for all but the first.
 func (r *Report) addRoofline(g gpu, all []stats) {
 	for format := range kernels.Formats {

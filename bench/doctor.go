@@ -59,8 +59,8 @@ type Program struct {
 	Arch     string `json:"arch"`
 }
 
-// version is that of a release, set by the linker: -ldflags "-X foretoken/bench.version=0.1.0". A program that go
-// install built has the version of its module.
+// version names a release; the linker sets it: -ldflags "-X foretoken/bench.version=0.1.0". A program that go install
+// built has the version of its module.
 var version string
 
 // ThisProgram identifies the running program.
@@ -135,7 +135,7 @@ type ProductSpeed struct {
 type RowsSpeed struct {
 	M      int     `json:"m"`
 	MS     float64 `json:"ms"`
-	Ratio  float64 `json:"ratio"`   // to that of one row
+	Ratio  float64 `json:"ratio"`   // to one row's
 	GBs    float64 `json:"gb_s"`    // of weights read
 	GFLOPs float64 `json:"gflop_s"` // multiplications and additions
 }
@@ -344,7 +344,8 @@ func (t *trial) result(dev webgpu.Device) (webgpu.Memory, error) {
 	return m, dev.Run(b.Programs, webgpu.Region{Buffer: p.out[0].Buffer, Dst: m.Bytes()})
 }
 
-// productTrial is a product with a matrix of pseudo-random numbers. record returns that of up to most rows.
+// productTrial makes a trial of products with a matrix of pseudo-random numbers. record returns a function that records
+// the product of up to most rows.
 func productTrial(format kernels.Format, rows, cols, most int) (t *trial, record func(matmul.Family, int) recordFunc) {
 	quants := noise(1, min(rows*format.WordsPerRow(cols), 1<<18))
 	if !format.Quantised() {
@@ -395,7 +396,8 @@ func doctorFamilies(info webgpu.Info, format kernels.Format) []matmul.Family {
 	return families
 }
 
-// timed are the formats whose products are timed: the one that is nearest to memory's speed, and that of most files.
+// timed are the formats whose products are timed: Q8_0, which comes nearest to memory's speed, and Q4_K, which most
+// files have.
 var timed = []kernels.Format{kernels.Q8_0, kernels.Q4_K}
 
 // timeProducts times the families of a device on a matrix, which on a GPU is larger than most caches.

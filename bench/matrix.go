@@ -97,8 +97,8 @@ const maxPart = 500
 
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) && r != '\t' }
 
-// ParseMethods reads method lists as the command line takes them: names of Methods
-// separated by commas, each with settings of its own after a colon, as in
+// ParseMethods reads method lists as the command line takes them: names of Methods separated by commas, each with its
+// settings after a colon, as in
 //
 //	none,ngram,eagle2:depth=4,top-k=4,nodes=16,hetero:temperature=1,name=hot
 //

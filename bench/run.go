@@ -31,7 +31,7 @@ type Cell struct {
 	Temperature float64    `json:"temperature"`
 	Stats       spec.Stats `json:"stats"`
 	// TokS is output tokens per second of decoding, without prefill and without the time of the benchmark itself.
-	// PlainTokS is that of plain decoding of the same prompt in the same block and repetition.
+	// PlainTokS is the speed of plain decoding with the same prompt in the same block and repetition.
 	TokS      float64 `json:"decode_tok_s"`
 	PlainTokS float64 `json:"plain_decode_tok_s"`
 	// Agreement with plain decoding: Prefix tokens up to the first difference, Equal tokens at the same position,
@@ -432,7 +432,7 @@ func (b *runner) score(ctx context.Context, cell *Cell, r *foretoken.Result) err
 	return nil
 }
 
-// agreement compares an output with that of plain decoding.
+// agreement compares an output with plain decoding's.
 func agreement(out, plain []int32) (prefix, equal, length int) {
 	same := true
 	for i := range min(len(out), len(plain)) {

@@ -122,7 +122,7 @@ type groupBuilder struct {
 	o      SuiteOptions
 	group  Group
 	repeat int
-	// temperature is that of the added rows; above 0 it is part of their names.
+	// temperature of the added rows; above 0 it is part of their names.
 	temperature float64
 	err         error
 }

@@ -25,8 +25,8 @@ type Options struct {
 	Seed        uint64  // of their draws
 	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature 0.
 	Uncoupled bool
-	// Every drafts at every position. Otherwise the positions are those of decoding: each tree begins after the
-	// tokens accepted from the tree before.
+	// Every drafts at every position. Otherwise it drafts where decoding would: each tree begins after the tokens
+	// accepted from the tree before.
 	Every bool
 	// Head drafts trees with the EAGLE-3 head, not with the draft model.
 	Head bool

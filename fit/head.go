@@ -29,7 +29,7 @@ type HeadTraining struct {
 	Seed     uint64
 }
 
-// RejectedRatio is the weight of the rejected side of the loss over that of the accepted one.
+// RejectedRatio is the ratio of two weights in the loss: the rejected side's to the accepted side's.
 func (o *HeadTraining) RejectedRatio() float64 { return o.Rejected / headAccepted }
 
 // HeadExamples runs the draft over the mixtures of each prompt and keeps its hidden states after the labelled

@@ -3,7 +3,7 @@
 // Count prints the figures that limit the size of the program: go run scripts/count.go
 //
 // It counts the lines of Go that is neither a test nor in a package that only tests and checks use, the files and lines
-// of the root's package, and for the largest struct types their fields and methods, those of embedded types with their
+// of the root's package, and for the largest struct types their fields and methods, with embedded types' among their
 // own. Run it in the root of the repository.
 package main
 

@@ -11,7 +11,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// coded is an error with the code that the page receives: one of the engine's own, or that of a rejected promise.
+// coded is an error with the code that the page receives: the engine's, or a rejected promise's.
 type codedError struct {
 	code string
 	err  error

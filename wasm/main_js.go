@@ -12,5 +12,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	select {} // the methods run in goroutines of their own
+	select {} // goroutines run the methods
 }

@@ -132,7 +132,7 @@ func hashInBrowser(b []byte) (safejs.Value, error) {
 	return class.New(sum)
 }
 
-// roles are those of the files of the models; those from firstOfHead on are an EAGLE-3 head's, one file each.
+// roles names what the files of the models are for. From firstOfHead on they are an EAGLE-3 head's, one file each.
 var roles = []string{"target", "draft", "eagle3", "eagle3_config"}
 
 const firstOfHead = 2
@@ -249,7 +249,7 @@ func readFiles(from safejs.Value, field string) ([]files.Source, error) {
 // mostCalibration exceeds the size in bytes of any calibration file.
 const mostCalibration = 64 << 20
 
-// fitted reads the calibration files, after those of the built-in pair if it is open.
+// fitted reads the built-in pair's calibrations, if it is open, and then the calibration files.
 func (o *modelSources) fitted(builtin bool) (*foretoken.Calibrations, error) {
 	c := &foretoken.Calibrations{}
 	if builtin {

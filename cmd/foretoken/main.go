@@ -103,7 +103,7 @@ func asUsage(err error) error {
 
 // flagOf is the flag of a field.
 func flagOf(field string) string {
-	if field == spec.LimitTopK.Field { // --top-k is that of trees
+	if field == spec.LimitTopK.Field { // --top-k belongs to trees
 		return "sample-top-k"
 	}
 	return strings.ReplaceAll(field, "_", "-")

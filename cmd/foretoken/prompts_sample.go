@@ -157,7 +157,7 @@ const (
 	goalAttempts = 1  // the first of them must end in a line of the wanted category
 )
 
-// samplePrompt samples prompt i. Seeds of further attempts lie far from those of other prompts.
+// samplePrompt samples prompt i. Further attempts take seeds far from other prompts'.
 func (o *sampleOptions) samplePrompt(ctx context.Context, s *session, i int) (sampled, error) {
 	start, goal := o.starts[i%len(o.starts)], categories[i/len(o.starts)%len(categories)]
 	for attempt := range uint64(maxAttempts) {

@@ -109,7 +109,7 @@ func (o *modelOptions) sources(c *console) (target, draft files.Source, close fu
 	return target, draft, close, nil
 }
 
-// readCalibrations reads the calibration files, after those of the built-in pair if it is loaded.
+// readCalibrations reads the built-in pair's calibrations, if it is loaded, and then the files.
 func (o *modelOptions) readCalibrations() (*foretoken.Calibrations, error) {
 	var all foretoken.Calibrations
 	if o.target == "" && o.draft == "" {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxConnections bounds the open connections. Beyond it, addresses that hold few take those of addresses that hold
+// maxConnections bounds the open connections. Beyond it, addresses that hold few take places from addresses that hold
 // many.
 const maxConnections = 512
 

@@ -32,14 +32,15 @@ type Config struct {
 	Created time.Time // of the model, for /v1/models
 	Key     string    // that requests have to bring; "": none
 	Hosts   []string  // names accepted in the Host header besides loopback
-	// whoever reaches the machine may ask; addresses in the Host header are then taken, too
+	// Remote lets anyone ask who reaches the machine; the Host header may then hold addresses.
 	Remote  bool
 	Origins []string      // of pages that may ask; "*": any; nil: none
 	Queue   int           // requests that may wait
 	Timeout time.Duration // of a request, waiting included; 0: none
 	MaxBody int64         // bytes of a request; 0: 4 MiB
 	Log     func(Entry)   // receives every answered request; may be nil
-	// requests find in the KV cache what another user's left there, which tells them how that one's prompt begins
+	// ShareCache lets a request reuse what another user's request left in the KV cache. How fast the answer begins then
+	// tells how the other prompt begins.
 	ShareCache bool
 }
 
@@ -50,7 +51,7 @@ type Entry struct {
 	Path    string  `json:"path"`
 	Status  int     `json:"status"`
 	Code    string  `json:"code,omitempty"`  // of the error
-	Error   string  `json:"error,omitempty"` // of one that is the server's, what its client is not told
+	Error   string  `json:"error,omitempty"` // an internal error, which the client is not told
 	Prompt  int     `json:"prompt_tokens,omitempty"`
 	Output  int     `json:"completion_tokens,omitempty"`
 	Accept  float64 `json:"acceptance_length,omitempty"`

@@ -82,7 +82,7 @@ func (s *shares) victim(address string) *place {
 	return nil
 }
 
-// waiting notes whether a place waits for its client from now on.
+// waiting notes since when a place waits for its client, or that it does not. Newcomers take waiting places first.
 func (s *shares) waiting(p *place, waits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +110,8 @@ func (s *shares) remove(p *place) {
 	}
 }
 
-// addressOf returns the address whose share a connection counts as. For IPv6 that is the network of 64 bits: a host
-// may take any address of its own.
+// addressOf returns the address whose share a connection counts as. For IPv6 that is the network of 64 bits, because a
+// host may take any address in its network.
 func addressOf(remote string) string {
 	a, err := netip.ParseAddrPort(remote)
 	if err != nil {
