@@ -1,6 +1,6 @@
 #!/bin/sh
-# Checks that dependencies point one way: cmd → bench, fit, openai; wasm → bench, openai; these → foretoken →
-# internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method → goodput → adapt →
+# Checks that dependencies point one way: cmd → bench, fit, openai, trace; wasm → bench, openai, trace; these →
+# foretoken → internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method → goodput → adapt →
 # draft → spec; within models as the table says; all of them → the rest of internal. Only fit imports GoMLX. Prints
 # every import that breaks a rule and fails.
 set -eu
@@ -86,8 +86,8 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
     if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu")
   }
   else if ($2 == "foretoken/openai/openaitest") { if (!test) bad("what tests of the API share is for tests") }
-  else if (pkg ~ /^foretoken\/(bench|fit|openai|openai\/openaitest)$/) {
-    if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("bench, fit and openai work on the public session")
+  else if (pkg ~ /^foretoken\/(bench|fit|openai|openai\/openaitest|trace)$/) {
+    if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("they work on the public session")
   }
   else if (pkg ~ /^foretoken\/wasm/ && $2 == "foretoken/fit") bad("training stays out of the browser")
   else if ($2 ~ /^foretoken\/(wasm|cmd)($|\/)/ && $2 !~ "^" pkg) bad("programs are not imported")

@@ -43,7 +43,8 @@ func newCatalog() catalog {
 type request struct {
 	Prompt string `json:"prompt"`
 	foretoken.Request
-	Asks bool `json:"asks"` // the page has a logits processor
+	Asks  bool `json:"asks"`  // the page has a logits processor
+	Trace bool `json:"trace"` // rounds come with their trees
 }
 
 // readRequest reads a request. Missing fields come from DefaultRequest, which has no settings of its method.

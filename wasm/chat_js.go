@@ -120,7 +120,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	}
 	r.process(args)
 	var reply *foretoken.Reply
-	switch emit := e.eventsTo(args); a.Do {
+	switch emit := e.eventsTo(args, "", r.Trace); a.Do {
 	case "send", "complete":
 		reply, err = conversation.Send(ctx, a.Message, r.Request, emit)
 	case "regenerate":

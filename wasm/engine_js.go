@@ -10,6 +10,7 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
+	"foretoken/trace"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 
@@ -27,7 +28,7 @@ type engine struct {
 	kept     string // the key of what is kept for its device; see tuningKey
 	requests uint   // of which costs could have been kept
 
-	drafted draftTrace // memory of one request after another
+	recorder *trace.Recorder // of the session's last request
 
 	stopMu sync.Mutex
 	stop   context.CancelFunc // of the request under way
@@ -45,7 +46,7 @@ func install() error {
 	}
 	for name, work := range map[string]apiMethod{
 		"open": e.open, "methods": e.methods, "inspect": e.inspect, "close": e.close,
-		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse),
+		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse), "trace": e.trace,
 		"embed": e.inSession(e.embed), "bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
 	} {
 		f, err := promised(work)
@@ -221,6 +222,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		e.release()
 		return "", err
 	}
+	e.recorder = trace.NewRecorder(e.session.Tokenizer().Piece)
 	go saveTuning(key, e.session.Tuning())
 	return e.info()
 }
@@ -286,7 +288,7 @@ func (e *engine) info() (string, error) {
 func (e *engine) release() {
 	if e.session != nil {
 		e.session.Close()
-		e.session, e.chat = nil, nil
+		e.session, e.chat, e.recorder = nil, nil, nil
 	}
 	if e.dev != nil {
 		e.dev.Destroy()
@@ -319,7 +321,7 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 		return nil, err
 	}
 	r.process(args)
-	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args))
+	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args, r.Prompt, r.Trace))
 	if err != nil {
 		return nil, err
 	}
@@ -327,27 +329,38 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 	return got, nil
 }
 
-// eventsTo sends rounds to a method's second argument, if there is one.
-func (e *engine) eventsTo(args []safejs.Value) func(*foretoken.Event) error {
+// eventsTo records the rounds of a request and sends them to a method's second argument, if there is one, with their
+// trees if the request asks for them.
+func (e *engine) eventsTo(args []safejs.Value, prompt string, trees bool) func(*foretoken.Event) error {
+	e.recorder.Begin(prompt)
 	if len(args) < 2 || args[1].Type() != safejs.TypeFunction {
 		return nil
 	}
-	return e.encoded(func(text string) error {
-		_, err := args[1].Invoke(text)
-		return err
-	})
-}
-
-// encoded passes rounds on as JSON.
-func (e *engine) encoded(send func(string) error) func(*foretoken.Event) error {
 	begin := time.Now()
 	var out event
 	var b []byte
 	return func(ev *foretoken.Event) error {
-		e.fill(&out, ev, time.Since(begin))
+		elapsed := time.Since(begin)
+		out.fill(ev, e.recorder.Add(ev, elapsed), elapsed)
+		if trees {
+			out.Tree = e.recorder.LastTree()
+		}
 		b = out.append(b[:0])
-		return send(string(b))
+		_, err := args[1].Invoke(string(b))
+		return err
 	}
+}
+
+// trace returns what was recorded of the last request: () → bytes of package trace as JSON.
+func (e *engine) trace([]safejs.Value) (string, error) {
+	if err := e.acquire(); err != nil {
+		return "", err
+	}
+	defer e.mu.Unlock()
+	if e.recorder == nil {
+		return "", withCode("disposed", errors.New("foretoken: no model is open"))
+	}
+	return toJSON(e.recorder.Bytes())
 }
 
 // inspect reads a file's header: (source) → JSON.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"math"
 	"strconv"
 	"unicode/utf8"
@@ -14,21 +15,6 @@ type phases struct {
 	Verify   float64 `json:"verify"`
 	Readback float64 `json:"readback"`
 	Host     float64 `json:"host"`
-}
-
-type tree struct {
-	Tokens   []int32   `json:"tokens"`
-	Texts    []string  `json:"texts"`
-	Parents  []int32   `json:"parents"`
-	Depths   []int32   `json:"depths"`
-	Scores   []float32 `json:"scores"`
-	Accepted []int32   `json:"accepted"` // nodes
-	Relaxed  []int32   `json:"relaxed"`  // those of them that the target had not chosen
-
-	// of the target's distribution after each node, in nats; empty where unknown
-	Entropies      []float32 `json:"entropies"`
-	DraftEntropies []float32 `json:"draft_entropies"` // the draft's, in nats; -1 for nodes that it was not asked about
-	Pruned         pruned    `json:"pruned"`
 }
 
 // counts are those of spec.Stats, of the request so far.
@@ -61,16 +47,20 @@ func (c *counts) append(b []byte) []byte {
 
 // event is a round as the page sees it.
 type event struct {
-	Round   int               `json:"round"`
-	Text    string            `json:"text"`
-	Tokens  []foretoken.Token `json:"tokens"`
-	Tree    tree              `json:"tree"`
-	Bin     int               `json:"bin,omitempty"` // HeteroSpec's entropy bin, from 1
-	Phi     float64           `json:"phi,omitempty"` // of the meta-path in nats, where there is a bin
-	MS      phases            `json:"ms"`
-	Counts  counts            `json:"counts"`
-	Elapsed float64           `json:"elapsed_ms"`
-	Finish  spec.Finish       `json:"finish,omitempty"`
+	Round  int               `json:"round"`
+	Text   string            `json:"text"`
+	Tokens []foretoken.Token `json:"tokens"`
+	Tree   []byte            `json:"tree,omitempty"` // as package trace encodes it, where the request asks for it
+	Pruned int               `json:"pruned"`         // drafted nodes that were not verified
+	// Means over the accepted path, in nats; nil where unknown.
+	Entropy      *float64    `json:"entropy,omitempty"`
+	DraftEntropy *float64    `json:"draft_entropy,omitempty"`
+	Bin          int         `json:"bin,omitempty"` // HeteroSpec's entropy bin, from 1
+	Phi          float64     `json:"phi,omitempty"` // of the meta-path in nats, where there is a bin
+	MS           phases      `json:"ms"`
+	Counts       counts      `json:"counts"`
+	Elapsed      float64     `json:"elapsed_ms"`
+	Finish       spec.Finish `json:"finish,omitempty"`
 }
 
 // append writes the event as encoding/json would. encoding/json takes several times as long in WebAssembly and
@@ -80,7 +70,16 @@ func (e *event) append(b []byte) []byte {
 	b = strconv.AppendInt(b, int64(e.Round), 10)
 	b = appendText(append(b, `,"text":`...), e.Text)
 	b = appendAll(append(b, `,"tokens":`...), e.Tokens, appendToken)
-	b = e.Tree.append(append(b, `,"tree":`...))
+	if len(e.Tree) > 0 {
+		b = append(base64.StdEncoding.AppendEncode(append(b, `,"tree":"`...), e.Tree), '"')
+	}
+	b = strconv.AppendInt(append(b, `,"pruned":`...), int64(e.Pruned), 10)
+	if e.Entropy != nil {
+		b = appendNumber(append(b, `,"entropy":`...), *e.Entropy, 32)
+	}
+	if e.DraftEntropy != nil {
+		b = appendNumber(append(b, `,"draft_entropy":`...), *e.DraftEntropy, 32)
+	}
 	if e.Bin != 0 {
 		b = strconv.AppendInt(append(b, `,"bin":`...), int64(e.Bin), 10)
 	}
@@ -97,25 +96,6 @@ func (e *event) append(b []byte) []byte {
 		b = appendText(append(b, `,"finish":`...), string(e.Finish))
 	}
 	return append(b, '}')
-}
-
-func (t *tree) append(b []byte) []byte {
-	b = appendInts(append(b, `{"tokens":`...), t.Tokens)
-	b = appendAll(append(b, `,"texts":`...), t.Texts, appendText)
-	b = appendInts(append(b, `,"parents":`...), t.Parents)
-	b = appendInts(append(b, `,"depths":`...), t.Depths)
-	b = appendNumbers(append(b, `,"scores":`...), t.Scores)
-	b = appendInts(append(b, `,"accepted":`...), t.Accepted)
-	b = appendInts(append(b, `,"relaxed":`...), t.Relaxed)
-	b = appendNumbers(append(b, `,"entropies":`...), t.Entropies)
-	b = appendNumbers(append(b, `,"draft_entropies":`...), t.DraftEntropies)
-	p := &t.Pruned
-	b = appendInts(append(b, `,"pruned":{"tokens":`...), p.Tokens)
-	b = appendAll(append(b, `,"texts":`...), p.Texts, appendText)
-	b = appendInts(append(b, `,"parents":`...), p.Parents)
-	b = appendNumbers(append(b, `,"scores":`...), p.Scores)
-	b = strconv.AppendInt(append(b, `,"total":`...), int64(p.Total), 10)
-	return append(b, "}}"...)
 }
 
 func appendToken(b []byte, t foretoken.Token) []byte {
@@ -150,12 +130,8 @@ func appendAll[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-func appendInts[T int | int32](b []byte, all []T) []byte {
-	return appendAll(b, all, func(b []byte, v T) []byte { return strconv.AppendInt(b, int64(v), 10) })
-}
-
-func appendNumbers(b []byte, all []float32) []byte {
-	return appendAll(b, all, func(b []byte, v float32) []byte { return appendNumber(b, float64(v), 32) })
+func appendInts(b []byte, all []int) []byte {
+	return appendAll(b, all, func(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 10) })
 }
 
 func appendNumber(b []byte, v float64, bits int) []byte {

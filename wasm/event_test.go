@@ -18,20 +18,13 @@ func TestEventJSON(t *testing.T) {
 		MS:     phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
 		Tokens: []foretoken.Token{{ID: 7, Text: "x", Kind: spec.Accepted, Depth: 2, Piece: "\xc3", LogProb: &logProb,
 			Top: []foretoken.TokenProb{{ID: 1, Text: "y", LogProb: -3e-8}, {}}}, {Kind: spec.Bonus}},
-		Tree: tree{Tokens: []int32{1, -2}, Texts: []string{"", "z\t"}, Parents: []int32{-1, 0}, Depths: []int32{0, 1},
-			Scores: []float32{0, -1e30}, Accepted: []int32{1}, Relaxed: []int32{1},
-			Entropies: []float32{0.5, 2}, DraftEntropies: []float32{1e-3, -1}, Pruned: pruned{Tokens: []int32{9},
-				Texts: []string{"p<"}, Parents: []int32{1}, Scores: []float32{-4}, Total: 12}}}
+		Tree: []byte{0, 255, 7}, Pruned: 12, Entropy: new(0.5), DraftEntropy: new(0.0)}
 	for i, v := 0, reflect.ValueOf(full); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Fatalf("field %s is not set", v.Type().Field(i).Name)
 		}
 	}
-	empty := event{Counts: counts{DepthDrafted: []int{}, DepthAccepted: []int{}}, Tokens: []foretoken.Token{},
-		Tree: tree{Tokens: []int32{}, Texts: []string{}, Parents: []int32{},
-			Depths: []int32{}, Scores: []float32{}, Accepted: []int32{}, Relaxed: []int32{},
-			Entropies: []float32{}, DraftEntropies: []float32{},
-			Pruned: pruned{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Scores: []float32{}}}}
+	empty := event{Counts: counts{DepthDrafted: []int{}, DepthAccepted: []int{}}, Tokens: []foretoken.Token{}}
 	for _, e := range []event{full, empty} {
 		var got, want any
 		b := e.append(nil)
@@ -49,7 +42,7 @@ func TestEventJSON(t *testing.T) {
 			t.Errorf("%s\nwant\n%s", b, text)
 		}
 	}
-	odd := event{Tree: tree{Scores: []float32{float32(math.NaN()), float32(math.Inf(-1))}}, Elapsed: math.Inf(1)}
+	odd := event{Entropy: new(math.NaN()), Elapsed: math.Inf(1)}
 	if b := odd.append(nil); !json.Valid(b) {
 		t.Errorf("not JSON: %s", b)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +19,7 @@ import (
 	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/trace"
 )
 
 type generateOptions struct {
@@ -27,6 +29,7 @@ type generateOptions struct {
 	constraint constraintOptions
 	prompts    promptOptions
 	json       bool
+	trace      string // file to record the rounds in
 }
 
 func generateCommand(c *console) *cobra.Command {
@@ -51,6 +54,7 @@ func generateCommand(c *console) *cobra.Command {
 	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object per line: {\"id\": …, \"prompt\": …}")
 	f.BoolVar(&o.request.Echo, "echo", false, "begin the text with the prompt")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
+	f.StringVar(&o.trace, "trace", "", "record the rounds in this file: what was drafted, what was kept, and the times")
 	return cmd
 }
 
@@ -94,7 +98,11 @@ func (o optionalNumber) Set(text string) error {
 
 // complete checks the flags and fills in defaults before anything large is opened.
 func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
-	return cmp.Or(o.completeRequest(c, given), o.prompts.check(c, given))
+	if o.trace != "" && o.prompts.file != "" {
+		return usagef("--trace records one prompt: give it by --prompt, not by --prompt-file")
+	}
+	return cmp.Or(o.completeRequest(c, given), o.prompts.check(c, given), checkFileNames(given, "trace"),
+		checkFolders(o.trace))
 }
 
 // completeRequest is complete without the prompts.
@@ -206,15 +214,27 @@ func noteUnchecked(c *console, pointers []string) {
 	}
 }
 
-// generateOne continues one prompt and prints the text as it is decoded unless JSON is wanted.
+// generateOne continues one prompt and prints the text as it is decoded unless JSON is wanted. It writes the trace, if
+// there is a file for it.
 func (o *generateOptions) generateOne(ctx context.Context, c *console, s *session,
 	prompt string) (*foretoken.Result, error) {
-	if o.json {
-		return s.Generate(ctx, prompt, o.request, nil)
-	}
 	p := textPrinter{out: c.out, terminal: c.outTerminal, colour: c.colour}
-	result, err := s.Generate(ctx, prompt, o.request, p.event)
-	return result, cmp.Or(err, p.end())
+	rounds := trace.NewRecorder(s.Tokenizer().Piece)
+	rounds.Begin(prompt)
+	begin := time.Now()
+	result, err := s.Generate(ctx, prompt, o.request, func(e *foretoken.Event) error {
+		if o.trace != "" {
+			rounds.Add(e, time.Since(begin))
+		}
+		if o.json {
+			return nil
+		}
+		return p.event(e)
+	})
+	if err = cmp.Or(err, p.end()); err == nil && o.trace != "" {
+		err = replaceFile(o.trace, rounds.Bytes())
+	}
+	return result, err
 }
 
 // record is the JSON of a finished prompt.

@@ -15,6 +15,7 @@ import (
 	"foretoken/models/graph"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/trace"
 )
 
 // outcome is the result of a command line.
@@ -92,6 +93,43 @@ func TestTextEqualsJSON(t *testing.T) {
 	}
 	if strings.Contains(o.out, "\x1b") {
 		t.Errorf("colours without a terminal: %q", o.out)
+	}
+}
+
+// TestTraceHoldsTheRounds writes a trace and finds the text, the tokens and drafted trees in it.
+func TestTraceHoldsTheRounds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "run.trace")
+	args := []string{"--prompt", "func main() {", "--policy", "eagle2", "--max-tokens", "12", "--trace", file}
+	want := results(t, generate(t, "", append(args, "--json")...))[0]
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := trace.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int32
+	text, drafted := "", 0
+	for _, r := range got.Rounds {
+		for _, token := range r.Tokens {
+			ids, text = append(ids, token.ID), text+token.Text
+		}
+		drafted += r.Tree.Len() - 1
+	}
+	if text += got.Rest; text != want.Text || !slices.Equal(ids, want.TokenIDs) || drafted == 0 ||
+		got.Prompt != "func main() {" || string(got.Finish) != want.Finish {
+		t.Errorf("a trace of %q after %q, ended by %q, with %d drafted nodes; want %q", text, got.Prompt, got.Finish,
+			drafted, want.Text)
+	}
+	for _, c := range []struct{ args, says string }{
+		{"--trace=", "--trace is empty"},
+		{"--trace /nowhere/run.trace", "/nowhere"},
+		{"--trace run.trace --prompt-file prompts.jsonl", "give it by --prompt"},
+	} {
+		if o := generate(t, "x", strings.Fields(c.args)...); o.code == exitOK || !strings.Contains(o.err, c.says) {
+			t.Errorf("%s: exit code %d: %s", c.args, o.code, o.err)
+		}
 	}
 }
 

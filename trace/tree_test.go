@@ -1,4 +1,4 @@
-package main
+package trace
 
 import (
 	"math"
@@ -22,13 +22,12 @@ func TestPruned(t *testing.T) {
 	verified.Add(verified.Add(0, 1, -0.5), 1, -0.75)
 	event := &spec.Event{Tree: verified, Levels: levels, Proposal: &spec.Draft{Tree: verified, Levels: levels},
 		Outputs: []spec.NodeOutput{{Entropy: 0.1}, {Entropy: 0.2}, {Entropy: 0.3}}}
-	var d draftTrace
-	var got tree
+	var d comparison
+	var got Tree
 	for range 2 {
-		d.compare(&got, event)
-		want := pruned{Tokens: []int32{2, 5, 4, 3}, Texts: []string{}, Parents: []int32{0, 3, 1, 0},
-			Scores: []float32{-1, -1.5, -2.5, -3}, Total: 4}
-		got.Pruned.Texts = []string{}
+		d.fill(&got, event)
+		want := Pruned{Tokens: []int32{2, 5, 4, 3}, Parents: []int32{0, 3, 1, 0}, Scores: []float32{-1, -1.5, -2.5, -3},
+			Total: 4}
 		if !reflect.DeepEqual(got.Pruned, want) {
 			t.Fatalf("pruned %+v, want %+v", got.Pruned, want)
 		}
@@ -39,54 +38,25 @@ func TestPruned(t *testing.T) {
 			t.Errorf("entropies of the target %v, want %v", got.Entropies, want)
 		}
 	}
-	d.compare(&got, &spec.Event{})
-	if got.Pruned.Total != 0 || len(got.Pruned.Tokens)+len(got.Entropies)+len(got.DraftEntropies) != 0 {
-		t.Errorf("a closing event tells %+v", got)
-	}
 	chain := &spec.Tree{}
 	chain.Reset(9)
 	chain.Add(0, 1, -1)
-	d.compare(&got,
+	d.fill(&got,
 		&spec.Event{Tree: chain, Proposal: &spec.Draft{Tree: chain, Drawn: []spec.Drawn{{Token: 1, Entropy: 0.75}}}})
-	if want := []float32{0.75, -1}; !reflect.DeepEqual(got.DraftEntropies, want) ||
-		len(got.Entropies) != 0 {
+	if want := []float32{0.75, -1}; !reflect.DeepEqual(got.DraftEntropies, want) || len(got.Entropies) != 0 {
 		t.Errorf("of a chain: %v and %v, want %v and none", got.DraftEntropies, got.Entropies, want)
 	}
 }
 
-// TestPrunedBound drafts more than an event reports: the event has the best, each after its parent.
+// TestPrunedBound drafts more than a tree reports: it has the best, each after its parent.
 func TestPrunedBound(t *testing.T) {
-	const k = 10
-	random := rand.New(rand.NewPCG(1, 2))
-	levels := make([]spec.Level, 5)
-	for depth := range levels {
-		l, beams := &levels[depth], 1
-		if depth > 0 {
-			beams = k
-		}
-		for b := range beams {
-			l.Entropies = append(l.Entropies, 1)
-			for i := range k {
-				l.Candidates = append(l.Candidates,
-					spec.Candidate{Token: int32(i), LogQ: -4 * random.Float32() * float32(i+1) / k, Beam: int32(b)})
-			}
-		}
-		for b := range k {
-			l.Beams = append(l.Beams, int32(b))
-		}
-	}
-	var builder spec.Builder
-	verified, err := builder.Build(99, levels, 20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	event := &spec.Event{Tree: verified, Levels: levels, Proposal: &spec.Draft{Tree: verified, Levels: levels}}
-	var d draftTrace
-	var got tree
-	d.compare(&got, event)
-	p := got.Pruned
-	if all := k + 4*k*k; p.Total != all-19 || len(p.Tokens) != maxPruned {
-		t.Fatalf("%d of %d pruned, want %d of %d", len(p.Tokens), p.Total, maxPruned, all-19)
+	event := wide(t, rand.New(rand.NewPCG(1, 2)))
+	var d comparison
+	var got Tree
+	d.fill(&got, event)
+	p, verified := got.Pruned, event.Tree
+	if all := wideTop + 4*wideTop*wideTop; p.Total != all-19 || len(p.Tokens) != MaxPruned {
+		t.Fatalf("%d of %d pruned, want %d of %d", len(p.Tokens), p.Total, MaxPruned, all-19)
 	}
 	least := float32(math.Inf(1))
 	for _, v := range verified.Scores {
@@ -101,7 +71,35 @@ func TestPrunedBound(t *testing.T) {
 				p.Scores[max(i-1, 0)], least)
 		}
 	}
-	if n := testing.AllocsPerRun(10, func() { d.compare(&got, event) }); n != 0 {
-		t.Errorf("%v allocations an event", n)
+}
+
+const wideTop = 10
+
+// wide is a round that drafted five levels of ten beams and verified a tree of 20 nodes.
+func wide(t testing.TB, random *rand.Rand) *spec.Event {
+	t.Helper()
+	levels := make([]spec.Level, 5)
+	for depth := range levels {
+		l, beams := &levels[depth], 1
+		if depth > 0 {
+			beams = wideTop
+		}
+		for b := range beams {
+			l.Entropies = append(l.Entropies, 4*random.Float32())
+			for i := range wideTop {
+				l.Candidates = append(l.Candidates, spec.Candidate{Token: int32(i),
+					LogQ: -4 * random.Float32() * float32(i+1) / wideTop, Beam: int32(b)})
+			}
+		}
+		for b := range wideTop {
+			l.Beams = append(l.Beams, int32(b))
+		}
 	}
+	var builder spec.Builder
+	verified, err := builder.Build(99, levels, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &spec.Event{Tree: verified, Path: []int32{0}, Levels: levels,
+		Proposal: &spec.Draft{Tree: verified, Levels: levels}}
 }
