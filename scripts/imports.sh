@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit, openai, trace; wasm → bench, openai, trace; these →
-# foretoken → internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method → goodput → adapt →
-# draft → spec; within models as the table says; all of them → the rest of internal. Only fit imports GoMLX. Prints
-# every import that breaks a rule and fails.
+# foretoken → internal/{pair,costmodel,warmup} → models, spec, webgpu; audit → internal/pair; within spec method →
+# goodput → adapt → draft → spec; within models as the table says; all of them → the rest of internal. Only fit imports
+# GoMLX. Prints every import that breaks a rule and fails.
 set -eu
 list() {
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...

@@ -76,8 +76,8 @@ func (r *Recorder) Add(e *foretoken.Event, elapsed time.Duration) Figures {
 		r.addTree()
 	}
 	t := &r.tree
-	return Figures{Pruned: t.Pruned.Total, Entropy: mean(t.Entropies, t.Path), DraftEntropy: mean(t.DraftEntropies, t.Path),
-		Bin: t.Bin, Phi: t.Phi}
+	return Figures{Pruned: t.Pruned.Total, Entropy: mean(t.Entropies, t.Path),
+		DraftEntropy: mean(t.DraftEntropies, t.Path), Bin: t.Bin, Phi: t.Phi}
 }
 
 // mean is that of the known values, which are not negative, at nodes of a path; -1 without any.

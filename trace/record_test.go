@@ -45,8 +45,8 @@ func sample() *Recorder {
 	tree.Add(two, 11, -0.5) // above its parent's
 	levels := []spec.Level{{Beams: []int32{0, 1}, Entropies: []float32{0.5}, Candidates: []spec.Candidate{
 		{Token: 11, LogQ: -0.25}, {Token: 12, LogQ: -1.5}, {Token: 14, LogQ: -3}}},
-		{Entropies: []float32{1, 2}, Candidates: []spec.Candidate{{Token: 200, LogQ: -0.5}, {Token: 15, LogQ: -1, Beam: 1},
-			{Token: 16, LogQ: -1.25, Beam: 1}}}}
+		{Entropies: []float32{1, 2}, Candidates: []spec.Candidate{{Token: 200, LogQ: -0.5},
+			{Token: 15, LogQ: -1, Beam: 1}, {Token: 16, LogQ: -1.25, Beam: 1}}}}
 	outputs := make([]spec.NodeOutput, tree.Len())
 	for i := range outputs {
 		outputs[i].Entropy = float32(i) / 4
@@ -54,20 +54,23 @@ func sample() *Recorder {
 	outputs[5].Entropy = float32(math.NaN())
 	last := token(13, spec.Corrected, 0)
 	last.Text = "🙂"
-	r.Add(&foretoken.Event{Tokens: []foretoken.Token{token(11, spec.Accepted, 1), {ID: 200, Kind: spec.Relaxed, Depth: 2},
-		last}, Round: &spec.Event{Tree: tree, Path: []int32{0, one, two}, Levels: levels, Outputs: outputs,
+	add := func(elapsed time.Duration, e *spec.Event, tokens ...foretoken.Token) {
+		r.Add(&foretoken.Event{Tokens: tokens, Round: e}, elapsed)
+	}
+	add(2100*time.Millisecond, &spec.Event{Tree: tree, Path: []int32{0, one, two}, Levels: levels, Outputs: outputs,
 		Proposal: &spec.Draft{Tree: tree, Levels: levels, Bin: 3, Phi: 2.125}, Draft: 1234 * time.Microsecond,
-		Verify: 2 * time.Second, Readback: 5 * time.Microsecond, Host: 4 * time.Microsecond}}, 2100*time.Millisecond)
+		Verify: 2 * time.Second, Readback: 5 * time.Microsecond, Host: 4 * time.Microsecond},
+		token(11, spec.Accepted, 1), foretoken.Token{ID: 200, Kind: spec.Relaxed, Depth: 2}, last)
 	root := &spec.Tree{}
 	root.Reset(13)
-	r.Add(&foretoken.Event{Tokens: []foretoken.Token{token(9, spec.Plain, 0)}, Round: &spec.Event{Tree: root,
-		Path: []int32{0}, Proposal: &spec.Draft{Tree: root}, Verify: time.Millisecond}}, 2101*time.Millisecond)
+	add(2101*time.Millisecond, &spec.Event{Tree: root, Path: []int32{0}, Proposal: &spec.Draft{Tree: root},
+		Verify: time.Millisecond}, token(9, spec.Plain, 0))
 	chain := &spec.Tree{}
 	chain.Reset(9)
 	chain.Add(chain.Add(0, 12, -0.125), 11, -0.25)
-	r.Add(&foretoken.Event{Tokens: []foretoken.Token{token(12, spec.Accepted, 1), token(11, spec.Accepted, 2),
-		{ID: 4, Text: "", Kind: spec.Bonus}}, Round: &spec.Event{Tree: chain, Path: []int32{0, 1, 2}, Proposal: &spec.Draft{
-		Tree: chain, Drawn: []spec.Drawn{{Entropy: 0.0625}, {Entropy: 40}}}}}, 2102*time.Millisecond)
+	add(2102*time.Millisecond, &spec.Event{Tree: chain, Path: []int32{0, 1, 2}, Proposal: &spec.Draft{Tree: chain,
+		Drawn: []spec.Drawn{{Entropy: 0.0625}, {Entropy: 40}}}},
+		token(12, spec.Accepted, 1), token(11, spec.Accepted, 2), foretoken.Token{ID: 4, Kind: spec.Bonus})
 	r.Add(&foretoken.Event{Text: "held", Round: &spec.Event{Finish: spec.FinishStop}}, 2200*time.Millisecond)
 	return r
 }
@@ -113,8 +116,8 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.MarshalIndent(map[string]any{"trace": base64.StdEncoding.EncodeToString(b), "want": asPage(trace)},
-		"", " ")
+	all := map[string]any{"trace": base64.StdEncoding.EncodeToString(b), "want": asPage(trace)}
+	text, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +227,8 @@ func TestFigures(t *testing.T) {
 // TestAddAllocatesNothing records a round again and again, once memory for it is there.
 func TestAddAllocatesNothing(t *testing.T) {
 	r := NewRecorder(func(int32) []byte { return nil })
-	e := &foretoken.Event{Tokens: []foretoken.Token{token(5, spec.Corrected, 0)}, Round: wide(t, rand.New(rand.NewPCG(1, 2)))}
+	e := &foretoken.Event{Tokens: []foretoken.Token{token(5, spec.Corrected, 0)},
+		Round: wide(t, rand.New(rand.NewPCG(1, 2)))}
 	add := func() {
 		r.Begin("")
 		for range 3 {

@@ -44,8 +44,8 @@
 // entry, whose id and text follow. Bytes that are no UTF-8 by themselves are U+FFFD.
 //
 // A score is V, the sum of ln q along the path from the root, whose score is 0; scores fall along a path. MaxNats is
-// the greatest entropy, Φ and fall. The kinds of a round's tokens say which nodes of the accepted path are relaxed: node
-// i+1 of the path is token i.
+// the greatest entropy, Φ and fall. The kinds of a round's tokens say which nodes of the accepted path are relaxed: its
+// token i is node i+1 of the path.
 package trace
 
 import (

@@ -94,7 +94,7 @@ test("the tree, the charts and the text of a run", limit, async (t) => {
   await page.keyboard.press("Home");
   assert.match(
     await text(page, "#tree-details"),
-    /the last token.*entropy of what follows: target 0\.20, draft 0\.40 nats/,
+    /the last token.*entropy of what follows: target 0\.25, draft 0\.50 nats/,
   );
   await page.evaluate(() => document.activeElement.shadowRoot.activeElement.blur());
   await node.hover();
@@ -329,10 +329,11 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
   const run = JSON.parse(await fs.readFile(await file.path(), "utf8"));
   assert.deepEqual(
     [run.format, run.version, run.request.policy, run.result.token_ids.length],
-    ["foretoken-run", 1, "eagle2", 24],
+    ["foretoken-run", 2, "eagle2", 24],
   );
   assert.equal(run.rounds.map((r) => r.text).join(""), run.result.text);
-  assert.ok(run.rounds[0].tree.pruned && run.target.name && run.device.backend);
+  assert.equal(Buffer.from(run.trace, "base64")[0], 1, "the version of a trace");
+  assert.ok(run.rounds[0].pruned > 0 && run.target.name && run.device.backend);
 
   await page.click("#tab-race");
   const race = page.locator("foretoken-race");

@@ -92,3 +92,4 @@ export type {
   Traffic,
 } from "../protocol/protocol.ts";
 export type { EngineStats } from "./stats.ts";
+export { readTrace, type Trace, type TracedRound } from "../protocol/trace.ts";

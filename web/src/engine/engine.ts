@@ -6,6 +6,7 @@ import type { Answerable, Conversation } from "./conversation.ts";
 import { abortable, aborted, errorOf, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 import {
   begun,
+  bytesOf,
   checkSeed,
   type GenerateOptions,
   type Generation,
@@ -56,6 +57,7 @@ import type {
   ToWorker,
   WireError,
 } from "../protocol/protocol.ts";
+import { TreeReader } from "../protocol/trace.ts";
 import { plain, textOf } from "./plain.ts";
 import { notLoaded } from "./spawn.ts";
 import { type EngineStats, Totals } from "./stats.ts";
@@ -125,6 +127,8 @@ export class Engine {
   #method = DEFAULT_METHOD;
   #next = 1;
   #work: AbortController | undefined;
+  /** The generation that the program keeps the rounds of. */
+  #traced: AbortController | undefined;
   /** Completions take turns; other work waits for them. */
   readonly #turns = new Turns();
   #conversation: Conversation | undefined;
@@ -310,6 +314,7 @@ export class Engine {
     const work = new AbortController();
     const stop = (): void => this.#stop(work);
     const queue = new Queue<RoundEvent>(stop);
+    const trees = new TreeReader();
     let thrown: { cause: unknown } | undefined;
     const ask = async (json: string): Promise<string> => {
       try {
@@ -320,7 +325,10 @@ export class Engine {
       }
     };
     const result = this.#exclusive(
-      () => this.#call<R>(message, (json) => queue.push(parseRound(json)), ask),
+      () => {
+        this.#traced = work;
+        return this.#call<R>(message, (json) => queue.push(parseRound(json, trees)), ask);
+      },
       work,
       signal,
       inTurn,
@@ -342,7 +350,13 @@ export class Engine {
       () => queue.end(),
       (cause: unknown) => queue.end(cause),
     );
-    return { result, stop, [Symbol.asyncIterator]: () => queue };
+    const trace = async (): Promise<Uint8Array> => {
+      await result;
+      if (this.#traced !== work)
+        throw new ForetokenError("disposed", "the engine keeps the rounds of its last generation: a later one began");
+      return bytesOf(await this.#call<string>((id) => ({ op: "trace", id })));
+    };
+    return { result, stop, trace, [Symbol.asyncIterator]: () => queue };
   }
 
   /** Returns totals of all generations since loading, and where the time went. */

@@ -1,6 +1,7 @@
 /** Running generations: an async iterable of rounds, and a promise of the result. */
 import { errorOf } from "../protocol/errors.ts";
 import type { GenerateRequest, LogitsProcessor, Result, RoundEvent } from "../protocol/protocol.ts";
+import type { TreeReader } from "../protocol/trace.ts";
 import { checkFields, FUNCTION, membersOf, SIGNAL, wrong } from "./options.ts";
 import { plain } from "./plain.ts";
 
@@ -54,6 +55,11 @@ export interface Generation<R = Result> extends AsyncIterable<RoundEvent> {
    * `result` rejects with code "aborted".
    */
   stop(): void;
+  /**
+   * The rounds with their trees, once the generation has ended, for {@link readTrace}, a file or a link: some hundred
+   * bytes a round. An engine keeps those of its last generation: later it rejects with code "disposed".
+   */
+  trace(): Promise<Uint8Array>;
 }
 
 /** Keeps items until a loop reads them, so that their maker waits for no reader. Leaving the loop abandons them. */
@@ -122,27 +128,18 @@ export function begun<R>(start: () => Generation<R>): Generation<R> {
     queue.end(error);
     const result = Promise.reject<R>(error);
     result.catch(() => undefined);
-    return { result, stop: () => undefined, [Symbol.asyncIterator]: () => queue };
+    const trace = (): Promise<never> => result as Promise<never>;
+    return { result, stop: () => undefined, trace, [Symbol.asyncIterator]: () => queue };
   }
 }
 
-/** Parses a round; Go writes empty lists as null. */
-export function parseRound(json: string): RoundEvent {
-  const round = JSON.parse(json) as RoundEvent;
-  round.tokens ??= [];
-  const tree = (round.tree ??= {} as RoundEvent["tree"]);
-  for (const list of [
-    "tokens",
-    "texts",
-    "parents",
-    "depths",
-    "scores",
-    "accepted",
-    "relaxed",
-    "entropies",
-    "draft_entropies",
-  ] as const)
-    (tree as Record<typeof list, unknown>)[list] ??= [];
-  tree.pruned ??= { tokens: [], texts: [], parents: [], scores: [], total: 0 };
-  return round;
+/** Parses a round; `trees` reads those of its generation, in order. */
+export function parseRound(json: string, trees: TreeReader): RoundEvent {
+  const { tree, ...round } = JSON.parse(json) as Omit<RoundEvent, "tree"> & { tree?: string };
+  return tree === undefined ? round : { ...round, tree: trees.readAlone(bytesOf(tree), round.tokens) };
+}
+
+/** Returns the bytes that a base64 text holds. */
+export function bytesOf(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }

@@ -1,10 +1,10 @@
-/** Exports the last run as a file: request, models, every round and the result. */
+/** Exports the last run as a file: request, models, every round with its tree, and the result. */
 import type { EngineInfo, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
 
 /** The contents of the exported file. */
 export interface Run {
   format: "foretoken-run";
-  version: 1;
+  version: 2;
   /** The time of the export, and the build of the page. */
   exported: string;
   build: string;
@@ -13,7 +13,9 @@ export interface Run {
   draft: EngineInfo["draft"];
   eagle3: EngineInfo["eagle3"];
   request: GenerateRequest;
-  rounds: readonly RoundEvent[];
+  rounds: readonly Omit<RoundEvent, "tree">[];
+  /** The trees of the rounds: a trace in base64; missing if the engine has gone on to other work. */
+  trace?: string;
   result: Result;
 }
 
@@ -22,12 +24,13 @@ export function runOf(
   request: GenerateRequest,
   rounds: readonly RoundEvent[],
   result: Result,
+  trace: Uint8Array | undefined,
   build: string,
 ): Run {
   const { device, target, draft, eagle3 } = info;
   return {
     format: "foretoken-run",
-    version: 1,
+    version: 2,
     exported: new Date().toISOString(),
     build,
     device,
@@ -35,7 +38,8 @@ export function runOf(
     draft,
     eagle3,
     request,
-    rounds,
+    rounds: rounds.map(({ tree: _, ...round }) => round),
+    ...(trace ? { trace: btoa(Array.from(trace, (byte) => String.fromCharCode(byte)).join("")) } : {}),
     result,
   };
 }

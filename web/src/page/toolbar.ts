@@ -1,5 +1,5 @@
 /** The page's toolbar: sharing, exporting and installing, and the line for messages. */
-import type { GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
+import type { EngineInfo, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 
 interface InstallPrompt extends Event {
@@ -42,8 +42,7 @@ export function toolbar(widget: ForetokenWidget): void {
   exporting.addEventListener("click", () => {
     const info = widget.engine?.info;
     if (!info || !request || !result) return;
-    const parts = [info, request, rounds, result, buildOf()] as const;
-    void import("./export.ts").then(({ runOf, download }) => download(runOf(...parts)));
+    void save(widget, info, request, rounds, result);
   });
   byId("share").addEventListener("click", () => void share(widget));
   install();
@@ -59,6 +58,16 @@ export const isReload = (): boolean =>
 /** Returns the hash of this page's build, or "" in development. */
 export function buildOf(): string {
   return document.querySelector<HTMLMetaElement>('meta[name="foretoken-build"]')?.content ?? "";
+}
+
+/** Offers a run as a download, with its trees if the engine still has them. */
+async function save(
+  widget: ForetokenWidget,
+  ...of: [EngineInfo, GenerateRequest, RoundEvent[], Result]
+): Promise<void> {
+  const trace = await widget.trace().catch(() => undefined);
+  const { runOf, download } = await import("./export.ts");
+  download(runOf(...of, trace, buildOf()));
 }
 
 async function share(widget: ForetokenWidget): Promise<void> {

@@ -18,7 +18,7 @@
  * | `changed` | the file changed on the server while it was read; load again |
  * | `checksum` | the file does not have the expected checksum |
  * | `quota` | the browser has no space to store the download |
- * | `unreadable` | a file or an address cannot be read |
+ * | `unreadable` | a file, an address or a trace cannot be read |
  * | `busy` | the engine is working, and does one thing at a time |
  * | `crash` | the worker did not start, or it or the Go program in it ended unexpectedly; load again |
  * | `disposed` | the engine was disposed |

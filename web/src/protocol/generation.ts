@@ -94,6 +94,8 @@ export interface GenerateRequest {
   logit_bias?: Record<string, number>;
   /** Prefill all of the prompt instead of reusing the KV cache of earlier requests; the text is the same. */
   no_reuse?: boolean;
+  /** Rounds come with their trees; without it, {@link Generation.trace} has them after the last round. */
+  trace?: boolean;
 }
 
 /** A committed token and its origin. `depth` is its depth in the draft tree, or 0 if it was not drafted. */
@@ -139,14 +141,20 @@ export interface RoundTimes {
 }
 
 /**
- * The tokens of one round; `text` never ends inside a UTF-8 sequence. The last event of a generation may have no
- * tokens and no tree.
+ * The tokens of one round and the figures of its tree; `text` never ends inside a UTF-8 sequence. The last event of a
+ * generation may have no tokens.
  */
 export interface RoundEvent {
   round: number;
   text: string;
   tokens: EventToken[];
-  tree: EventTree;
+  /** With `trace`: the tree that was verified; scores are exact to 1/64 nat, entropies to 1/32 nat. */
+  tree?: EventTree;
+  /** The number of drafted nodes that were pruned before verification. */
+  pruned: number;
+  /** Mean entropies of the target's and the draft's distributions along the accepted path, in nats, if known. */
+  entropy?: number;
+  draft_entropy?: number;
   /** HeteroSpec: the round's entropy bin, from 1, and Φ of its meta-path in nats. */
   bin?: number;
   phi?: number;

@@ -54,6 +54,8 @@ export interface GoEngine {
   generate(requestJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
   /** Runs a {@link ChatAction}; resolves with a {@link ChatReply} for an answer, else with a {@link ChatState}. */
   chat(actionJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
+  /** Resolves with the rounds of the last generation or answer: a trace in base64, as JSON. */
+  trace(): Promise<string>;
   /** Embeds texts; resolves with a list of {@link Embedding}. */
   embed(requestJSON: string): Promise<string>;
   /** Runs a {@link BenchMatrix}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
@@ -329,6 +331,7 @@ export type ToWorker =
    */
   | { op: "generate"; id: number; request: JSONText }
   | { op: "chat"; id: number; action: JSONText }
+  | { op: "trace"; id: number }
   | { op: "embed"; id: number; request: JSONText }
   | { op: "bench"; id: number; matrix: JSONText }
   | { op: "measure"; id: number; measurement: JSONText }

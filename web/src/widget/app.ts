@@ -12,7 +12,6 @@ import type {
   BenchReport,
   BenchUpdate,
   EngineInfo,
-  EventTree,
   GenerateRequest,
   Message,
   Progress,
@@ -34,6 +33,7 @@ import { initialPrompt, EXAMPLES } from "./examples.ts";
 import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";
+import { LastTree } from "./last-tree.ts";
 import { Lease } from "./lease.ts";
 import { Notices } from "./notices.ts";
 import { ProgressLine } from "./progress.ts";
@@ -76,8 +76,7 @@ export class WidgetApp {
   #files: Models | undefined;
   #connected: AbortController | undefined;
   #tally = new Tally();
-  /** Of the latest round that drafted. */
-  #lastTree: EventTree | undefined;
+  readonly #tree = new LastTree(this.#view.panel);
   #refreshAt = 0;
   #refreshPending = false;
 
@@ -104,7 +103,6 @@ export class WidgetApp {
     for (const [part, elements] of Object.entries(partsOf(view)))
       for (const element of elements) element.part.add(part);
     view.root.addEventListener("keydown", (event) => this.#key(event));
-    view.panel.drawTree(undefined);
     this.#stream.invite("The text appears here; marks show the origin of each token.");
     for (const { name, value } of host.attributes) this.attribute(name, value);
     this.#enter("idle");
@@ -250,7 +248,7 @@ export class WidgetApp {
       const result = await this.#turn(() => {
         this.#enter("generating", "Generating");
         this.#begin(request);
-        return this.#follow(engine.generate(request.prompt, request));
+        return this.#follow(engine.generate(request.prompt, { ...request, trace: this.#tree.wanted }));
       });
       this.#done(engine, result);
       return result;
@@ -276,7 +274,7 @@ export class WidgetApp {
         this.#begin({ ...request, prompt }, stream);
         // Restart the conversation if another widget used the engine for its own.
         if (!this.#lease!.claimConversation()) this.#chat?.attach(engine);
-        return this.#follow(await start(engine, request));
+        return this.#follow(await start(engine, { ...request, trace: this.#tree.wanted }));
       });
       this.#done(engine, reply.result);
       return reply;
@@ -297,7 +295,7 @@ export class WidgetApp {
 
   /** Shows a generation while it runs and returns its result. */
   async #follow<R>(run: Generation<R>): Promise<R> {
-    this.#run = run;
+    this.#run = this.#tree.follow(run);
     for await (const round of run) this.#round(round);
     return run.result;
   }
@@ -327,14 +325,14 @@ export class WidgetApp {
             this.#round(round);
             hooks.onRound?.(round);
           },
-          onRun: (run) => (this.#run = run),
+          onRun: (run) => (this.#run = this.#tree.follow(run)),
         });
       });
       if (outcome) this.#finish(outcome.speculative, verdict(outcome).line);
       else this.#flush();
       panel.showComparison(outcome ?? "Stopped before all runs finished.");
       this.#rest(engine, outcome ? verdict(outcome).line : "Stopped");
-      this.#refresh();
+      void this.#tree.recall();
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;
     } catch (cause) {
@@ -478,9 +476,13 @@ export class WidgetApp {
     this.#choice.showStatus(this.#progress.show(progress));
   }
 
+  /** Returns the rounds of the last generation with their trees, once it has ended; see {@link Generation.trace}. */
+  trace(): Promise<Uint8Array> {
+    return this.#tree.trace();
+  }
+
   #begin(request: GenerateRequest, stream = this.#text): void {
     this.#tally = new Tally();
-    this.#lastTree = undefined;
     this.#stream = stream;
     if (stream === this.#text) stream.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
@@ -491,7 +493,7 @@ export class WidgetApp {
 
   #round(round: RoundEvent): void {
     this.#tally.add(round);
-    if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round.tree;
+    this.#tree.add(round);
     this.#stream.push(round);
     this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;
@@ -516,8 +518,7 @@ export class WidgetApp {
     this.#refreshAt = performance.now();
     this.#view.panel.update(this.#tally);
     for (const [kind, element] of this.#view.counts) setText(element, String(this.#tally.kinds[kind]));
-    // While both ways are timed, drawing trees would slow down one of them.
-    if (this.#state !== "comparing") this.#view.panel.drawTree(this.#lastTree);
+    this.#tree.draw();
   }
 
   #enter(state: WidgetState, status?: string): void {

@@ -236,6 +236,11 @@ export class ForetokenWidget extends Base {
     return this.#use((app) => app.measured((engine) => engine.doctor({}, { onUpdate }), "Device checked"));
   }
 
+  /** Returns the rounds of the last generation with their trees, once it has ended, for `readTrace`. */
+  trace(): Promise<Uint8Array> {
+    return this.#use((app) => app.trace());
+  }
+
   /** Ends a running benchmark, generation or comparison within a round, or a load at once. */
   stop(): void {
     this.#app?.stop();

@@ -39,6 +39,8 @@ interface Tile {
 
 export class Panel {
   readonly element: HTMLElement;
+  /** Called when the tree's box opens or closes. */
+  onTree: () => void = () => undefined;
   readonly #tiles: Record<TileName, Tile>;
   readonly #depths = el("ol", { class: "depths" });
   readonly #times = new Map(
@@ -128,7 +130,10 @@ export class Panel {
       ),
       el("article", { class: "card", "aria-label": "Over the rounds" }, this.#features, this.#charts),
     );
-    this.#how.addEventListener("toggle", () => this.drawTree(this.#lastTree));
+    this.#how.addEventListener("toggle", () => {
+      this.drawTree(this.#lastTree);
+      this.onTree();
+    });
     this.#lab.addEventListener("toggle", () => void this.#chart());
     this.element = el(
       "section",
@@ -192,6 +197,11 @@ export class Panel {
   showFeatures(names: readonly string[]): void {
     const text = names.length > 0 ? `Features in use: ${names.join(", ")}` : "No optional GPU features in use";
     setText(this.#features, text);
+  }
+
+  /** Whether a tree can be seen: the widget shows its panel, and the part with the tree is open. */
+  get showsTree(): boolean {
+    return this.#treeBox.getClientRects().length > 0;
   }
 
   /** Shows a round's tree, while it can be seen. */

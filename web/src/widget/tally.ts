@@ -29,10 +29,11 @@ export class Tally {
 
   /** Adds a round. */
   add(event: RoundEvent): void {
-    const { tree, tokens } = event;
+    const { tokens } = event;
     if (tokens.length === 0) return; // a closing event, not a round
     if (this.rounds === 0) this.ttftMs = event.elapsed_ms;
     this.rounds++;
+    const nodes = event.counts.tokens_verified - (this.#counts?.tokens_verified ?? 0);
     this.#counts = event.counts;
     const of = (kind: TokenKind): number => tokens.filter((token) => token.kind === kind).length;
     this.committedPerRound.push(tokens.length);
@@ -42,11 +43,10 @@ export class Tally {
       this.#sum[part] += event.ms[part];
       this.times[part].push(event.ms[part]);
     }
-    this.nodesPerRound.push(tree.depths.length);
-    this.draftedPerRound.push(tree.depths.length + tree.pruned.total);
-    const path = [0, ...tree.accepted];
-    this.targetEntropy.push(meanOf(path.map((node) => tree.entropies[node] ?? -1)));
-    this.draftEntropy.push(meanOf(path.map((node) => tree.draft_entropies[node] ?? -1)));
+    this.nodesPerRound.push(nodes);
+    this.draftedPerRound.push(nodes + event.pruned);
+    this.targetEntropy.push(event.entropy ?? null);
+    this.draftEntropy.push(event.draft_entropy ?? null);
     this.bin.push(event.bin || null);
     this.phi.push(event.bin ? (event.phi ?? 0) : null);
   }
@@ -114,10 +114,4 @@ export class Tally {
 
 function ratio(part = 0, total = 0): number {
   return total > 0 ? part / total : 0;
-}
-
-/** Returns the mean of the known entropies, or null; an unknown entropy is negative. */
-function meanOf(values: readonly number[]): number | null {
-  const known = values.filter((value) => value >= 0);
-  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 }

@@ -99,6 +99,8 @@ export function serve(
         return (await engine())
           .chat(message.action, rounds.add, asking(id, rounds))
           .finally(rounds.send);
+      case "trace":
+        return (await engine()).trace();
       case "embed":
         return (await engine()).embed(message.request);
       case "bench":

@@ -6,6 +6,7 @@ import { ForetokenError } from "../../src/protocol/errors.ts";
 import catalog from "foretoken:catalog";
 import { configOf, exactnessOf } from "../../src/engine/methods.ts";
 import { noCounts } from "./counts.ts";
+import { TraceWriter } from "./trace.ts";
 import type {
   BenchMatrix,
   BenchReport,
@@ -18,6 +19,7 @@ import type {
   EmbedRequest,
   EngineInfo,
   EventToken,
+  EventTree,
   GenerateRequest,
   GoEngine,
   Measure,
@@ -63,6 +65,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
   let generating = false;
   const roundMs = options.roundMs ?? 0;
   let messages: Message[] | undefined;
+  let trace = new TraceWriter("");
   const state = (): ChatState => ({
     messages: messages!,
     unseen: Math.max(0, messages!.filter((m) => m.role !== "system").length - 8),
@@ -135,6 +138,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const counts = noCounts();
       let text = "";
       let round = 0;
+      trace = new TraceWriter(request.prompt);
       const lossy = exactnessOf(given) === "lossy";
       let random = request.seed + 7;
       const next = (): number => (random = (random * 1103515245 + 12345) % 2 ** 31) / 2 ** 31;
@@ -179,9 +183,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           tokens.push({ id: 100 + (at % TOKENS.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
           ids.push(100 + (at % TOKENS.length));
         }
-        tree.relaxed = tree.accepted.filter((_, i) => tokens[i]?.kind === "relaxed");
         for (const { kind } of tokens) counts[kind]++;
-        counts.accepted += tree.relaxed.length;
+        counts.accepted += tokens.filter(({ kind }) => kind === "relaxed").length;
         counts.output_tokens = ids.length;
         counts.calls++;
         counts.drafted += tree.tokens.length - 1;
@@ -190,9 +193,21 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         elapsed += ms.draft + ms.verify + ms.host;
         const delta = tokens.map((t) => t.text).join("");
         text += delta;
-        const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, counts, elapsed_ms: elapsed };
+        const event: Omit<RoundEvent, "tree"> & { tree?: string } = {
+          round: round++,
+          text: delta,
+          tokens,
+          pruned: tree.pruned.total,
+          entropy: 0.3,
+          draft_entropy: 0.4,
+          ms,
+          counts,
+          elapsed_ms: elapsed,
+        };
         if (given.policy === "hetero") Object.assign(event, { bin: 1 + (event.round % 4), phi: 0.4 + next() });
         if (ids.length >= request.max_tokens) event.finish = "length";
+        const encoded = trace.add(event, tree);
+        if (given.trace) event.tree = encoded;
         onEvent(JSON.stringify(event));
       }
       const stats: Stats = {
@@ -368,6 +383,10 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       } satisfies ProfileReport);
     },
 
+    async trace() {
+      return JSON.stringify(trace.whole(stopped ? 5 : 3));
+    },
+
     async methods() {
       return JSON.stringify(catalog);
     },
@@ -411,8 +430,8 @@ async function load(
 }
 
 /** Returns a tree of `levels` levels, whose first branch is accepted to depth `run`, with some pruned nodes. */
-function growTree(levels: number, run: number, at: number, width: number): RoundEvent["tree"] {
-  const tree: RoundEvent["tree"] = {
+function growTree(levels: number, run: number, at: number, width: number): EventTree {
+  const tree: EventTree = {
     tokens: [99],
     texts: ["^"],
     parents: [-1],
@@ -420,10 +439,11 @@ function growTree(levels: number, run: number, at: number, width: number): Round
     scores: [0],
     accepted: [],
     relaxed: [],
-    entropies: [0.2],
-    draft_entropies: [0.4],
+    entropies: [0.25],
+    draft_entropies: [0.5],
     pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 },
   };
+  const pruned: { token: number; text: string; parent: number; score: number }[] = [];
   let parent = 0;
   for (let level = 1; level <= levels; level++) {
     const first = tree.tokens.length;
@@ -439,14 +459,18 @@ function growTree(levels: number, run: number, at: number, width: number): Round
     }
     for (let i = width; width > 1 && i < width + 2; i++) {
       const token = (at + level - 1 + i * 5) % TOKENS.length;
-      tree.pruned.tokens.push(100 + token);
-      tree.pruned.texts.push(TOKENS[token]!);
-      tree.pruned.parents.push(parent);
-      tree.pruned.scores.push(-0.3 * level - 0.7 * i);
-      tree.pruned.total += 3;
+      pruned.push({ token: 100 + token, text: TOKENS[token]!, parent, score: -0.3 * level - 0.7 * i });
     }
     if (level <= run) tree.accepted.push(first);
     parent = first;
   }
+  pruned.sort((a, b) => b.score - a.score);
+  tree.pruned = {
+    tokens: pruned.map((one) => one.token),
+    texts: pruned.map((one) => one.text),
+    parents: pruned.map((one) => one.parent),
+    scores: pruned.map((one) => one.score),
+    total: 3 * pruned.length,
+  };
   return tree;
 }

@@ -5,7 +5,8 @@ import { Engine, ForetokenError, type LoadOptions } from "../../src/engine/engin
 import { configOf, METHODS } from "../../src/engine/methods.ts";
 import { nearest } from "../../src/engine/options.ts";
 import { textOf } from "../../src/engine/plain.ts";
-import type { BenchUpdate, FromWorker, GoEngine, Progress } from "../../src/protocol/protocol.ts";
+import type { BenchUpdate, FromWorker, GoEngine, Progress, RoundEvent } from "../../src/protocol/protocol.ts";
+import { readTrace } from "../../src/protocol/trace.ts";
 import { wireError } from "../../src/worker/serve.ts";
 import { mockEngine } from "../mock/engine.ts";
 import { FakeWorker } from "./fakes.ts";
@@ -375,17 +376,26 @@ test("dispose ends a running generation and later calls", async () => {
   await assert.rejects(engine.generate("x").result, (e: ForetokenError) => e.code === "disposed");
 });
 
-test("null lists from Go arrive empty", async () => {
-  const { engine } = await load(async () => ({
-    ...mockEngine(),
-    generate: async (_json, onEvent) => {
-      onEvent('{"round":0,"text":"","tokens":null,"tree":{"tokens":null},"ms":{},"elapsed_ms":1,"finish":"aborted"}');
-      return '{"text":"","token_ids":[],"finish":"aborted","stats":{}}';
-    },
-  }));
-  for await (const round of engine.generate("x")) {
-    assert.deepEqual([round.tokens, round.tree.depths, round.tree.tokens], [[], [], []]);
-  }
+test("rounds come with their trees if the request asks for them, and together after the last one", async () => {
+  const { engine } = await load(async () => mockEngine());
+  const bare = engine.generate("x", { policy: "eagle2", max_tokens: 12, seed: 3 });
+  for await (const round of bare) assert.equal(round.tree, undefined);
+  const trace = readTrace(await bare.trace());
+  const run = engine.generate("x", { policy: "eagle2", max_tokens: 12, seed: 3, trace: true });
+  const rounds: RoundEvent[] = [];
+  for await (const round of run) rounds.push(round);
+  assert.deepEqual(
+    trace.rounds.map(({ text, tokens, tree }) => ({ text, tokens, tree })),
+    rounds.map(({ text, tokens, tree }) => ({ text, tokens, tree })),
+  );
+  assert.ok(rounds.every(({ tree }) => tree!.tokens.length > 1));
+  assert.deepEqual([trace.prompt, trace.run, trace.finish], ["x", rounds.length, "length"]);
+  assert.deepEqual(readTrace(await run.trace()).rounds.length, rounds.length);
+  // The engine keeps the rounds of its last generation.
+  const later = (e: ForetokenError): boolean => e.code === "disposed" && /a later one began/.test(e.message);
+  await assert.rejects(bare.trace(), later);
+  await assert.rejects(engine.generate("panic").trace(), (e: ForetokenError) => e.code === "bad_option");
+  await assert.rejects(run.trace(), later);
 });
 
 test("errors cross the worker as one line", () => {

@@ -75,6 +75,7 @@ function completions(
       return {
         result,
         stop,
+        trace: () => assert.fail(),
         async *[Symbol.asyncIterator]() {
           try {
             for (;;) {
@@ -280,6 +281,7 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
       return {
         result,
         stop: () => stops++,
+        trace: () => assert.fail(),
         async *[Symbol.asyncIterator]() {
           yield* rounds;
         },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EventToken, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
+import type { EventToken, EventTree, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/widget/attributes.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
@@ -24,12 +24,13 @@ function round(
   depths: number[] = [0],
   accepted: number[] = [],
   text = tokens.map((t) => t.text).join(""),
-): RoundEvent {
+): RoundEvent & { tree: EventTree } {
   const parents = depths.map((d, i) => (d === 0 ? -1 : depths.lastIndexOf(d - 1, i)));
   return {
     round: 1,
     text,
     tokens,
+    pruned: 0,
     tree: {
       tokens: depths,
       texts: depths.map(String),
@@ -172,7 +173,7 @@ function scripted(ids: Record<string, number[]>, speed: Record<string, number>, 
         finish: "length",
         stats: { decode_tok_s: speed[request.policy!], acceptance_length: 2.5 },
       } as Result);
-      return { result, stop() {}, async *[Symbol.asyncIterator]() {} };
+      return { result, stop() {}, trace: () => assert.fail(), async *[Symbol.asyncIterator]() {} };
     },
   };
 }
@@ -324,11 +325,10 @@ test("a tree has a column per depth, the accepted path at the top, and pruned no
 
 test("the tally keeps a number per round for the charts", () => {
   const tally = new Tally();
-  const event = round([token("a"), token("c", "bonus", 0)], [0, 1, 1], [1]);
-  event.tree.entropies = [1, 3, 9];
-  event.tree.pruned.total = 7;
-  tally.add({ ...event, bin: 2, phi: 0.5 });
-  tally.add(round([token("d", "corrected", 0)], [0, 1], []));
+  const counted = (tokens_verified: number) => ({ counts: { ...noCounts(), tokens_verified } });
+  const event = { ...round([token("a"), token("c", "bonus", 0)]), ...counted(3), pruned: 7 };
+  tally.add({ ...event, entropy: 2, bin: 2, phi: 0.5 });
+  tally.add({ ...round([token("d", "corrected", 0)]), ...counted(5), draft_entropy: 0.5 });
   assert.deepEqual(
     [tally.nodesPerRound, tally.draftedPerRound],
     [
@@ -339,8 +339,8 @@ test("the tally keeps a number per round for the charts", () => {
   assert.deepEqual(
     [tally.targetEntropy, tally.draftEntropy],
     [
-      [2, 0.5],
-      [null, null],
+      [2, null],
+      [null, 0.5],
     ],
   );
   assert.deepEqual(
