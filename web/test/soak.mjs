@@ -157,7 +157,8 @@ async function converse({ number, each, long, context }) {
         chat_template: template,
         ...same,
         ...(json_object ? { response_format: { type: "json_object" } } : {}),
-        foretoken: { policy: "none", no_reuse: true },
+        // The API's JSON is compact unless the request says otherwise; the conversation's is not.
+        foretoken: { policy: "none", no_reuse: true, ...(json_object ? { json_compact: false } : {}) },
       });
       if (plain.choices[0].message.content !== text)
         out.wrong.push(
