@@ -2,6 +2,8 @@ package foretoken
 
 import (
 	"cmp"
+	"math"
+	"slices"
 
 	"foretoken/models/constrain"
 	"foretoken/models/tokenizer"
@@ -62,10 +64,40 @@ type Request struct {
 	Owner string `json:"-"`
 }
 
+// Settings lists the settings of requests in the order of forms and help.
+func Settings() []spec.Setting {
+	return slices.Concat(method.Table(), spec.SamplingTable, outputTable, constrain.Table)
+}
+
+// outputTable has the settings that the session itself reads.
+var outputTable = []spec.Setting{
+	{Name: "max_tokens", Group: spec.GroupSampling, Help: "tokens to produce", Least: 1, Most: math.MaxInt32,
+		Zero: "until the context is full", Label: "Max tokens"},
+	{Name: "stop", Group: spec.GroupConstraints, Help: "end the text before this string"},
+	{Name: "stop_token_ids", Group: spec.GroupConstraints, Help: "end the text after these tokens, such as 13,198"},
+	{Name: "echo", Group: spec.GroupOutput, Flag: "-", Help: "begin the text with the prompt"},
+	{Name: "logprobs", Group: spec.GroupOutput, Flag: "-", Help: "return the log-probability of each token"},
+	{Name: "top_logprobs", Group: spec.GroupOutput, Flag: "-", Most: 20,
+		Help: "with logprobs: return as many of the likeliest tokens at each position"},
+	{Name: "no_reuse", Group: spec.GroupOutput, Object: true,
+		Help: "prefill every prompt from its beginning, without reusing the cache of the one before; the text is " +
+			"the same"},
+}
+
 // DefaultRequest is the page's and the command line's: whatever pays, greedy. It sets nothing of its method, because
 // a request of the page that names another method keeps what it does not name.
 func DefaultRequest() Request {
 	return Request{MaxTokens: 64, Seed: 1, Policy: method.DrafterAuto}
+}
+
+// SetPolicy names another method, in its own settings.
+func (r *Request) SetPolicy(name string) {
+	for _, s := range method.Table() {
+		if s.Unset == method.Own {
+			s.In(r).SetZero()
+		}
+	}
+	r.Policy = name
 }
 
 // Config returns the request's method and settings as package method names them.
@@ -95,11 +127,8 @@ func (r *Request) Validate() error {
 func (r *Request) validateNumbers() error {
 	c := r.Config()
 	c.Fitted = anyFitted
-	s := r.Sampling()
-	s.Temperature = r.Temperature // with a top_p of 0, too
-	if err := cmp.Or(method.CheckName("policy", r.Policy, method.Names()), c.Validate(),
-		spec.LimitMaxTokens.Check(float64(r.MaxTokens)), s.Validate(),
-		spec.LimitTopLogProbs.Check(float64(r.TopLogProbs))); err != nil {
+	if err := cmp.Or(spec.CheckName("policy", r.Policy, method.Names()), c.Validate(),
+		spec.CheckSettings(spec.SamplingTable, r), spec.CheckSettings(outputTable, r)); err != nil {
 		return err
 	}
 	if r.TopLogProbs > 0 && !r.LogProbs {

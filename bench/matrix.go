@@ -14,7 +14,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/hint"
-	"foretoken/internal/strictjson"
+	"foretoken/spec"
 	"foretoken/spec/method"
 )
 
@@ -72,9 +72,14 @@ func (m *Method) sampling() string {
 
 // plainRequest returns plain decoding with the sampling and the constraints of a request.
 func plainRequest(r foretoken.Request) foretoken.Request {
-	return foretoken.Request{Policy: method.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature,
-		Seed: r.Seed, SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop,
-		StopTokenIDs: r.StopTokenIDs, Constraints: r.Constraints}
+	plain := foretoken.Request{Policy: method.DrafterNone, Constraints: r.Constraints}
+	for _, s := range foretoken.Settings() {
+		switch s.Group {
+		case spec.GroupSampling, spec.GroupFilters, spec.GroupConstraints:
+			s.In(&plain).Set(s.In(&r))
+		}
+	}
+	return plain
 }
 
 // Prompt is a text to continue.
@@ -130,8 +135,7 @@ func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 			settings = part
 		default:
 			m := Method{Name: name, Request: common}
-			m.Request.Policy, m.Request.Verifier = name, ""
-			m.Request.Depth, m.Request.TopK, m.Request.Nodes = 0, 0, 0
+			m.Request.SetPolicy(name)
 			if known := method.Names(); !slices.Contains(known, name) {
 				return nil, fmt.Errorf("foretoken: unknown method %q, want one of %s%s", name,
 					strings.Join(known, ", "), hint.DidYouMean(name, known))
@@ -191,30 +195,22 @@ func (m *Method) set(setting string) error {
 		m.Name = value
 		return nil
 	}
-	fields := settable()
-	i := slices.IndexFunc(fields, func(f reflect.StructField) bool {
-		return settingName(f) == strings.ReplaceAll(key, "_", "-")
-	})
-	if i < 0 {
-		names := []string{"name"}
-		for _, f := range fields {
-			names = append(names, settingName(f))
+	rows, names := foretoken.Settings(), []string{"name"}
+	i := slices.IndexFunc(rows, func(s spec.Setting) bool { return s.Name == strings.ReplaceAll(key, "-", "_") })
+	if i < 0 || ofPlan(&rows[i]) {
+		for i := range rows {
+			if !ofPlan(&rows[i]) {
+				names = append(names, strings.ReplaceAll(rows[i].Name, "_", "-"))
+			}
 		}
 		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s%s", m.Name, key,
 			strings.Join(names, ", "), hint.DidYouMean(key, names))
 	}
-	field := reflect.ValueOf(&m.Request).Elem().FieldByIndex(fields[i].Index)
-	if field.Kind() == reflect.String {
+	if field := rows[i].In(&m.Request); field.Kind() == reflect.String {
 		field.SetString(value)
-	} else {
-		// Decode into a new value: methods share the lists and pointers of the common request. JSON accepts null for
-		// any type and then sets nothing.
-		own := reflect.New(field.Type())
-		if value == "null" || strictjson.Decode([]byte(value), own.Interface()) != nil {
-			return fmt.Errorf("foretoken: method %.200s: %s is %q, want %s", m.Name, settingName(fields[i]), value,
-				kindName(field.Type()))
-		}
-		field.Set(own.Elem())
+	} else if value == "null" || rows[i].Decode([]byte(value), &m.Request) != nil { // null would set nothing
+		return fmt.Errorf("foretoken: method %.200s: %s is %q, want %s", m.Name,
+			strings.ReplaceAll(rows[i].Name, "_", "-"), value, kindName(field.Type()))
 	}
 	sep := ","
 	if !strings.Contains(m.Name, ":") {
@@ -224,18 +220,9 @@ func (m *Method) set(setting string) error {
 	return nil
 }
 
-// settable lists the fields of a request that a method list may set.
-func settable() []reflect.StructField {
-	all := reflect.VisibleFields(reflect.TypeFor[foretoken.Request]())
-	return slices.DeleteFunc(all, func(f reflect.StructField) bool {
-		return slices.Contains([]string{"", "-", "policy", "stop", "stop-token-ids", "echo"}, settingName(f))
-	})
-}
-
-// settingName returns the name of a field in a method list: its JSON name with - for _.
-func settingName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return strings.ReplaceAll(name, "_", "-")
+// ofPlan reports whether a setting cannot differ from method to method, or has another place in a method list.
+func ofPlan(s *spec.Setting) bool {
+	return slices.Contains([]string{"policy", "stop", "stop_token_ids", "echo"}, s.Name)
 }
 
 func kindName(t reflect.Type) string {

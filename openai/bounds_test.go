@@ -32,6 +32,9 @@ func TestBeyondTheModel(t *testing.T) {
 		{`"foretoken": {"policy": "eagle3"}`, "foretoken", "--eagle3"},
 		{`"foretoken": []`, "foretoken", "want an object"},
 		{`"foretoken": {"depth": "x"}`, "foretoken.depth", "depth is a string, want a whole number"},
+		{`"foretoken": {"top_k_sampling": 2}`, "foretoken.top_k_sampling", "give top_k beside foretoken"},
+		{`"foretoken": {"policy": "static", "shape": [[0]], "depth": null}`, "foretoken",
+			"shape has no nodes at level 1"},
 		{`"foretoken": {"` + long + `": 1}`, "foretoken." + quote.Name(long), "is unknown"},
 		{`"foretoken": {"policy": "` + long + `"}`, "foretoken", "policy is"},
 		{`"` + long + `": 1`, Brief([]byte(long)), "there is no parameter"},
@@ -130,7 +133,7 @@ func TestFormsAreCompiledInTheTurn(t *testing.T) {
 // TestFormsAreCompiledOnce asks for several texts of one form: all get the grammar that the request compiled.
 func TestFormsAreCompiledOnce(t *testing.T) {
 	t.Attr("attack", "many texts of one schema or grammar")
-	t.Attr("bound", fmt.Sprintf("%v texts a request, and the form is compiled once", spec.LimitN.Most))
+	t.Attr("bound", fmt.Sprintf("%v texts a request, and the form is compiled once", limitN.Most))
 	large := `root ::= [` + strings.Repeat("a-z", 100000) + `]`
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,7 +10,7 @@ import (
 )
 
 // limitInputs is the API's bound of texts in a request.
-var limitInputs = spec.Limit{Field: "input", Least: 1, Most: 2048}
+var limitInputs = spec.Setting{Name: "input", Least: 1, Most: 2048}
 
 // embeddings is the answer of /v1/embeddings.
 type embeddings struct {
@@ -40,7 +40,7 @@ func (a *Request) embedding(f *fields) {
 	if a.base64 = format == "base64"; !a.base64 && format != "float" {
 		f.fail(invalid("encoding_format", "encoding_format is %s; want float or base64", Brief([]byte(format))))
 	}
-	within(f, "dimensions", &a.width, spec.Limit{Field: "dimensions", Least: 1, Most: math.MaxInt32})
+	within(f, "dimensions", &a.width, spec.Setting{Name: "dimensions", Least: 1, Most: math.MaxInt32})
 	if raw, ok := f.take("foretoken"); ok {
 		if err := strictjson.Decode(raw, &a.pooling); err != nil {
 			f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", Brief(raw)))

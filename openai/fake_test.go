@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken"
 	"foretoken/openai/openaitest"
 	"foretoken/spec"
 )
@@ -35,7 +36,7 @@ func open(t *testing.T, change func(*Options)) *host {
 	}
 	w := &host{t: t, engine: &openaitest.Engine{Session: s}, options: Options{Model: "demo",
 		Template: openaitest.Template, Defaults: DefaultRequest(), Seeded: true,
-		Candidates: int(spec.LimitTopLogProbs.Most)}}
+		Candidates: int(spec.Named(foretoken.Settings(), "top_logprobs").Most)}}
 	w.options.Defaults.Temperature = 0
 	if change != nil {
 		change(&w.options)

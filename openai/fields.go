@@ -88,7 +88,7 @@ func wrongIn(name string, err error, format string, args ...any) *Error {
 }
 
 // within reads a number within a limit, or leaves to as it is.
-func within[T int | float64](f *fields, name string, to *T, limit spec.Limit) bool {
+func within[T int | float64](f *fields, name string, to *T, limit spec.Setting) bool {
 	var v T
 	want := "a number, " + limit.Want()
 	if reflect.TypeFor[T]().Kind() == reflect.Int {

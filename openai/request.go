@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,7 +15,6 @@ import (
 	"foretoken/internal/strictjson"
 	"foretoken/models/constrain"
 	"foretoken/spec"
-	methods "foretoken/spec/method"
 )
 
 // Bounds of what one request may ask for, besides those of package spec. Config.MaxBody bounds the bytes of a body.
@@ -24,7 +24,10 @@ const (
 )
 
 // limitLogprobs is the API's, of /v1/completions.
-var limitLogprobs = spec.Limit{Field: "logprobs", Most: 5}
+var limitLogprobs = spec.Setting{Name: "logprobs", Most: 5}
+
+// limitN bounds the texts of one request.
+var limitN = spec.Setting{Name: "n", Least: 1, Most: 16}
 
 // Request is a request parsed from its body.
 type Request struct {
@@ -116,10 +119,10 @@ func Parse(body []byte, e Endpoint, o *Options) (*Request, *Error) {
 	if a.settings.Echo && a.top >= 0 {
 		f.fail(unsupported("echo", "echo is given with logprobs, and there are none of the prompt's tokens"))
 	}
-	a.method(f)
-	within(f, "n", &a.n, spec.LimitN)
-	if n := max(len(a.prompts), 1) * a.n; !spec.LimitN.Holds(float64(n)) {
-		f.fail(invalid("n", "%d texts are asked for; want at most %v in one request", n, spec.LimitN.Most))
+	a.object(f)
+	within(f, "n", &a.n, limitN)
+	if n := max(len(a.prompts), 1) * a.n; !limitN.Holds(float64(n)) {
+		f.fail(invalid("n", "%d texts are asked for; want at most %v in one request", n, limitN.Most))
 	}
 	a.stream = f.flag("stream")
 	a.streamOptions(f)
@@ -131,13 +134,22 @@ func Parse(body []byte, e Endpoint, o *Options) (*Request, *Error) {
 // sampling reads what both endpoints take.
 func (a *Request) sampling(f *fields) {
 	s := &a.settings
-	within(f, "temperature", &s.Temperature, spec.LimitTemperature)
-	topP := 0.0
-	if within(f, "top_p", &topP, spec.LimitTopP) {
-		s.TopP = &topP
+	for _, row := range foretoken.Settings() {
+		name := cmp.Or(row.API, row.Name)
+		if !row.Bounded() || row.InObject() || name == "max_tokens" || name == "top_logprobs" { // the endpoints differ
+			continue
+		}
+		switch to := row.In(s).Addr().Interface().(type) {
+		case *int:
+			within(f, name, to, row)
+		case *float64:
+			within(f, name, to, row)
+		case **float64:
+			if v := 0.0; within(f, name, &v, row) {
+				*to = &v // a new value: the default's is shared by all requests
+			}
+		}
 	}
-	within(f, "min_p", &s.MinP, spec.LimitMinP)
-	within(f, "top_k", &s.SampleTopK, spec.LimitTopK)
 	if raw, ok := f.take("seed"); ok {
 		if negative := int64(0); strictjson.Decode(raw, &negative) == nil {
 			s.Seed = uint64(negative)
@@ -161,7 +173,7 @@ func (a *Request) likelihoods(f *fields) {
 		return
 	}
 	wanted, top := f.flag("logprobs"), 0
-	given := within(f, "top_logprobs", &top, spec.LimitTopLogProbs)
+	given := within(f, "top_logprobs", &top, *spec.Named(foretoken.Settings(), "top_logprobs"))
 	switch {
 	case given && !wanted:
 		f.fail(invalid("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true"))
@@ -173,8 +185,6 @@ func (a *Request) likelihoods(f *fields) {
 // constraints reads what restricts a text.
 func (a *Request) constraints(f *fields) {
 	c := &a.settings.Constraints
-	within(f, "frequency_penalty", &c.FrequencyPenalty, spec.LimitFrequency)
-	within(f, "presence_penalty", &c.PresencePenalty, spec.LimitPresence)
 	bias := map[int32]float32{} // a new map: the default's is shared by all requests
 	if f.into("logit_bias", &bias, "an object of token ids and numbers from -100 to 100") {
 		c.LogitBias = bias
@@ -285,48 +295,32 @@ type responseFormat struct {
 // given reports whether a member is there and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
-// method reads the extension object that chooses how to draft and verify.
-func (a *Request) method(f *fields) {
+// object reads the extension object that chooses how to draft and verify. Members that are null count as absent.
+func (a *Request) object(f *fields) {
 	raw, ok := f.take("foretoken")
 	if !ok {
 		return
 	}
-	s := &a.settings
-	var named struct {
-		Policy *string `json:"policy"`
-	}
-	if strictjson.DecodeForeign(raw, &named) == nil && named.Policy != nil { // in its own shape, as on the command line
-		s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = "", "", "", 0, 0, 0, nil
-	}
-	// Members that are absent or null leave what they point to as it is.
-	m := struct {
-		Policy   *string `json:"policy"`
-		Adapt    *string `json:"adapt"`
-		Source   *string `json:"source"`
-		Verifier *string `json:"verifier"`
-		Depth    *int    `json:"depth"`
-		TopK     *int    `json:"top_k"`
-		Nodes    *int    `json:"nodes"`
-		Coupled  *bool   `json:"coupled"`
-		NoReuse  *bool   `json:"no_reuse"`
-		Compact  *bool   `json:"json_compact"`
-		Open     *bool   `json:"json_open"`
-
-		Unchecked *[]string `json:"unchecked"`
-		*methods.Settings
-	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.JSONOpen, nil,
-		&s.Settings}
-	if err := strictjson.Decode(raw, &m); err != nil {
+	s, own, members := &a.settings, foretoken.Request{}, map[string]json.RawMessage{}
+	if err := cmp.Or(strictjson.Decode(raw, &own), strictjson.Decode(raw, &members)); err != nil {
 		f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", Brief(raw)))
 		return
 	}
-	if m.Coupled != nil { // a new value: the default's is shared by all requests
-		s.Coupled = m.Coupled
+	if given(members["policy"]) {
+		s.SetPolicy(own.Policy)
 	}
-	if m.Unchecked != nil {
-		s.Unchecked = *m.Unchecked
+	for _, row := range foretoken.Settings() {
+		switch {
+		case !given(members[row.Name]):
+		case !row.InObject():
+			f.fail(wrong("unknown_parameter", "foretoken."+row.Name,
+				"foretoken.%s is unknown; give %s beside foretoken", row.Name, cmp.Or(row.API, row.Name)))
+		case row.Name == "json_compact":
+			a.compact = &own.JSONCompact
+		default:
+			row.In(s).Set(row.In(&own))
+		}
 	}
-	a.compact = m.Compact
 }
 
 // validate refuses what no single field is wrong by, and the settings of methods. The form is compiled in the client's
@@ -362,7 +356,7 @@ func (a *Request) streamOptions(f *fields) {
 
 // length reads how many tokens may be produced: the members' names mean the same.
 func (a *Request) length(f *fields, names ...string) {
-	first, limit := "", spec.LimitMaxTokens
+	first, limit := "", *spec.Named(foretoken.Settings(), "max_tokens")
 	limit.Zero = "" // in this API it is no tokens
 	for _, name := range names {
 		n := 0

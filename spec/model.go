@@ -13,11 +13,11 @@ import (
 // keep the TopK largest, keep the smallest set of largest probabilities whose sum reaches TopP, keep what has at least
 // MinP times the largest, renormalise. Ties at a threshold are all kept.
 type Sampling struct {
-	Temperature float64 // 0: argmax, the lowest id among equals; the filters are then idle
-	TopK        int     // 0: off
-	TopP        float64 // 0 or 1: off
-	MinP        float64 // 0: off
-	Seed        uint64  // keys the noise of every draw together with the position drawn for
+	Temperature float64 `json:"temperature"`    // 0: argmax, the lowest id among equals; the filters are then idle
+	TopK        int     `json:"top_k_sampling"` // 0: off
+	TopP        float64 `json:"top_p"`          // 0 or 1: off
+	MinP        float64 `json:"min_p"`          // 0: off
+	Seed        uint64  `json:"seed"`           // keys the noise of every draw together with the position drawn for
 }
 
 // Tree is a token tree in topological order. Node 0 is the root: the last committed token, whose successor is being

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"foretoken"
 	"foretoken/bench"
@@ -18,11 +20,7 @@ type catalog struct {
 	Methods   []method.Method   `json:"methods"`
 	Verifiers []method.Verifier `json:"verifiers"`
 	Adapts    []method.Adapter  `json:"adapts"`
-	Sources   []string          `json:"sources"`
-	Schedules []string          `json:"schedules"`
-	Modes     []string          `json:"modes"`
-	Variants  []string          `json:"variants"`
-	Limits    []spec.Limit      `json:"limits"`
+	Settings  []setting         `json:"settings"`
 }
 
 func newCatalog() catalog {
@@ -31,12 +29,48 @@ func newCatalog() catalog {
 		Methods:   method.All(),
 		Verifiers: method.Verifiers(),
 		Adapts:    method.Adapters(),
-		Sources:   method.Sources(),
-		Schedules: method.Schedules(),
-		Modes:     method.Modes(),
-		Variants:  method.Variants(),
-		Limits:    spec.RequestLimits(),
+		Settings:  settings(),
 	}
+}
+
+// setting is a row of the table of settings with the type of its field.
+type setting struct {
+	spec.Setting
+	Type  string `json:"type"`            // in TypeScript
+	Whole bool   `json:"whole,omitempty"` // the numbers are whole
+}
+
+func settings() []setting {
+	var all []setting
+	for _, s := range foretoken.Settings() {
+		name, whole := typeOf(s.In(&foretoken.Request{}).Type())
+		all = append(all, setting{s, name, whole})
+	}
+	return all
+}
+
+// typeOf returns the type in TypeScript for a type of Go, and whether its numbers are whole.
+func typeOf(t reflect.Type) (name string, whole bool) {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean", false
+	case reflect.String:
+		return "string", false
+	case reflect.Float32, reflect.Float64:
+		return "number", false
+	case reflect.Pointer:
+		name, whole = typeOf(t.Elem())
+		return name + " | null", whole
+	case reflect.Map:
+		return "Record<string, number>", false
+	case reflect.Slice:
+		if t == reflect.TypeFor[json.RawMessage]() {
+			return "object", false
+		}
+		name, whole = typeOf(t.Elem())
+		return name + "[]", whole
+	}
+	return "number", true
 }
 
 // request is foretoken.Request with its prompt.

@@ -8,7 +8,6 @@ import (
 	"foretoken/internal/strictjson"
 	"foretoken/models/convert"
 	"foretoken/spec"
-	"foretoken/spec/method"
 	"foretoken/webgpu/open"
 )
 
@@ -39,10 +38,10 @@ func readOptions(text []byte) (o openOptions, err error) {
 		if name == "" || name == open.Accelerator {
 			return nil
 		}
-		return method.CheckName(field, name, known)
+		return spec.CheckName(field, name, known)
 	}
 	number := func(field string, least, most float64, zero string, v float64) error {
-		return spec.Limit{Field: field, Least: least, Most: most, Zero: zero}.Check(v)
+		return (&spec.Setting{Name: field, Least: least, Most: most, Zero: zero}).Check(v)
 	}
 	return o, withCode("bad_option", cmp.Or(
 		name("device", o.Device, open.Kinds),

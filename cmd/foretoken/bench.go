@@ -131,8 +131,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
 		{"max-nodes", o.models.nodes, 2}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}),
 		checkFileNames(given, "prompts", "json", "csv", "resume", "artefacts"),
-		asUsage(spec.LimitMaxTokens.Check(float64(o.common.MaxTokens))),
-		asUsage(spec.LimitTemperature.Check(o.common.Temperature))); err != nil {
+		asUsage(spec.CheckSettings(foretoken.Settings(), &o.common))); err != nil {
 		return err
 	}
 	if o.prompts == "" && !o.profiled {

@@ -6,33 +6,30 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"foretoken"
 	"foretoken/models/convert"
-	"foretoken/models/grammar"
-	"foretoken/spec/method"
 )
 
 // completions lists the values of flags by flag name, for all commands.
 func completions() map[string][]string {
-	return map[string][]string{
-		"policy":      method.Names(),
-		"adapt":       adapts,
-		"source":      sources,
-		"verifier":    verifiers,
-		"schedule":    method.Schedules(),
-		"mode":        method.Modes(),
-		"variant":     method.Variants(),
+	all := map[string][]string{
 		"device":      devices,
 		"kv":          kvFormats,
 		"quantise":    convert.Types(),
 		"type":        convert.Types(),
 		"label":       headLabels,
-		"unchecked":   grammar.Unheld(),
 		"start":       {},
 		"system":      {},
 		"prompt":      {},
 		"stop":        {},
 		"cors-origin": {},
 	}
+	for _, s := range foretoken.Settings() {
+		if s.Choices != nil {
+			all[flagOf(s.Name)] = s.Choices
+		}
+	}
+	return all
 }
 
 // completeFlags registers completions for the flags of all commands below root: names, files of a kind, or nothing

@@ -5,9 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -52,7 +50,7 @@ func generateCommand(c *console) *cobra.Command {
 	o.flags(f)
 	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
 	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object per line: {\"id\": …, \"prompt\": …}")
-	f.BoolVar(&o.request.Echo, "echo", false, "begin the text with the prompt")
+	settingFlag(f, spec.Named(foretoken.Settings(), "echo"), &o.request)
 	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
 	f.StringVar(&o.trace, "trace", "", "record the rounds in this file: what was drafted, what was kept, and the times")
 	return cmd
@@ -61,39 +59,9 @@ func generateCommand(c *console) *cobra.Command {
 func (o *generateOptions) flags(f *pflag.FlagSet) {
 	r := &o.request
 	o.models.flags(f)
-	methodFlags(f, r)
+	settingFlags(f, r)
+	o.constraint.flags(f)
 	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the target's sampling noise")
-	f.Float64Var(&r.Temperature, "temperature", r.Temperature, "0 is greedy")
-	f.Uint64Var(&r.Seed, "seed", r.Seed, "seed of the draws above temperature 0")
-	f.IntVar(&r.MaxTokens, "max-tokens", r.MaxTokens, "tokens to produce; 0: until the context is full")
-	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "sample from the k likeliest tokens only; 0: off")
-	f.Var(optionalNumber{&r.TopP}, "top-p",
-		"sample from the likeliest tokens whose probabilities sum to this; 0: the likeliest alone; 1: off (default)")
-	f.Float64Var(&r.MinP, "min-p", r.MinP,
-		"sample from tokens with at least this share of the likeliest token's probability; 0: off")
-	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
-	f.Int32SliceVar(&r.StopTokenIDs, "stop-token-ids", nil, "end the text after these tokens, such as 13,198")
-	o.constraint.flags(f, &r.Constraints)
-	f.BoolVar(&r.NoReuse, "no-reuse", false,
-		"prefill every prompt from its beginning, without reusing the cache of the one before; the text is the same")
-}
-
-// optionalNumber is the flag of a number for which 0 is not the same as leaving it out.
-type optionalNumber struct{ to **float64 }
-
-func (optionalNumber) Type() string { return "float64" }
-
-func (o optionalNumber) String() string {
-	if o.to == nil || *o.to == nil {
-		return ""
-	}
-	return strconv.FormatFloat(**o.to, 'g', -1, 64)
-}
-
-func (o optionalNumber) Set(text string) error {
-	v, err := strconv.ParseFloat(text, 64)
-	*o.to = &v
-	return err
 }
 
 // complete checks the flags and fills in defaults before anything large is opened.
@@ -108,19 +76,8 @@ func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
 // completeRequest is complete without the prompts.
 func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) error {
 	r := &o.request
-	if err := cmp.Or(o.models.check(), checkNames(r), o.constraint.complete(&r.Constraints)); err != nil {
+	if err := cmp.Or(o.models.check(), o.constraint.complete(&r.Constraints)); err != nil {
 		return err
-	}
-	if d := foretoken.DefaultRequest(); !given.Changed("policy") { // the default policy has its own shape
-		for _, n := range []struct {
-			flag string
-			to   *int
-			own  int
-		}{{"depth", &r.Depth, d.Depth}, {"top-k", &r.TopK, d.TopK}, {"nodes", &r.Nodes, d.Nodes}} {
-			if !given.Changed(n.flag) {
-				*n.to = n.own
-			}
-		}
 	}
 	if !o.models.hasDraft() {
 		switch {
@@ -243,51 +200,22 @@ type record struct {
 	*foretoken.Result
 }
 
-// constraintOptions are the flags that constrain a text, named as in llama.cpp.
-type constraintOptions struct {
-	grammarFile, schema, schemaFile string
-	biases                          []string
+// constraintOptions are the files that may hold the text of a flag, as in llama.cpp.
+type constraintOptions struct{ grammarFile, schemaFile string }
+
+func (o *constraintOptions) flags(f *pflag.FlagSet) {
+	f.StringVar(&o.grammarFile, "grammar-file", "", "file with a grammar for --grammar")
+	f.StringVar(&o.schemaFile, "json-schema-file", "", "file with a schema for --json-schema")
 }
 
-func (o *constraintOptions) flags(f *pflag.FlagSet, c *constrain.Constraints) {
-	f.StringVar(&c.Grammar, "grammar", "", "constrain the text to a grammar in GBNF, the notation of llama.cpp")
-	f.StringVar(&o.grammarFile, "grammar-file", "", "file with such a grammar")
-	f.StringVar(&o.schema, "json-schema", "", "constrain the text to a JSON Schema")
-	f.StringVar(&o.schemaFile, "json-schema-file", "", "file with such a schema")
-	f.BoolVar(&c.JSONObject, "json-object", false, "constrain the text to a JSON object")
-	f.BoolVar(&c.JSONCompact, "json-compact", false,
-		"with a JSON Schema or object: no white space but one space after a colon or a comma")
-	f.BoolVar(&c.JSONOpen, "json-open", false,
-		"with a JSON Schema: allow what it leaves out, such as properties that it does not name, as the standard does")
-	f.StringSliceVar(&c.Unchecked, "unchecked", nil,
-		"keywords of a JSON Schema to leave out where the text cannot be held to them, such as uniqueItems")
-	f.Float64Var(&c.FrequencyPenalty, "frequency-penalty", 0,
-		"subtract this from a token's logit each time the token occurs in the text, -2 to 2")
-	f.Float64Var(&c.PresencePenalty, "presence-penalty", 0,
-		"subtract this once from the logit of a token that occurs in the text, -2 to 2")
-	f.StringArrayVar(&o.biases, "logit-bias", nil,
-		"ID=ADD: add this to the logit of a token, -100 (never) to 100; may be given several times")
-}
-
-// complete reads the files and the bias list into c, validates it and compiles its grammar.
+// complete reads the files into c, validates it and compiles its grammar.
 func (o *constraintOptions) complete(c *constrain.Constraints) error {
+	schema := string(c.JSONSchema)
 	if err := cmp.Or(readFlag("grammar", &c.Grammar, o.grammarFile),
-		readFlag("json-schema", &o.schema, o.schemaFile)); err != nil {
+		readFlag("json-schema", &schema, o.schemaFile)); err != nil {
 		return err
 	}
-	c.JSONSchema = json.RawMessage(o.schema)
-	for _, text := range o.biases {
-		id, add, ok := strings.Cut(text, "=")
-		token, err := strconv.ParseInt(strings.TrimSpace(id), 10, 32)
-		bias, err2 := strconv.ParseFloat(strings.TrimSpace(add), 32)
-		if !ok || err != nil || err2 != nil {
-			return usagef("--logit-bias %q; want ID=ADD, such as 15=-100", text)
-		}
-		if c.LogitBias == nil {
-			c.LogitBias = map[int32]float32{}
-		}
-		c.LogitBias[int32(token)] = float32(bias)
-	}
+	c.JSONSchema = []byte(schema)
 	return asUsage(c.Compile(context.Background()))
 }
 

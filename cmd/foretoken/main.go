@@ -101,14 +101,6 @@ func asUsage(err error) error {
 	return usageError{err.Error()}
 }
 
-// flagOf is the flag of a field.
-func flagOf(field string) string {
-	if field == spec.LimitTopK.Field { // --top-k belongs to trees
-		return "sample-top-k"
-	}
-	return strings.ReplaceAll(field, "_", "-")
-}
-
 func flagsOnly(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -242,6 +234,10 @@ func kindOf(flag string) string {
 		return "true or false"
 	case "int32Slice":
 		return "whole numbers with commas between them"
+	case "bias":
+		return "ID=ADD, such as 15=-100"
+	case "JSON":
+		return "JSON such as [[4],[2,1]]"
 	case "duration":
 		return "a time such as 30s or 2m"
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"foretoken"
 	"foretoken/cmd/foretoken/serve"
 	"foretoken/internal/quote"
 	"foretoken/openai"
@@ -105,7 +106,7 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 		want("max-queue", o.queue, o.queue >= 0, "0 or more"),
 		want("timeout", o.timeout, o.timeout >= 0, "0 (no limit) or more"),
 		want("grace", o.grace, o.grace >= 0, "0 or more"),
-		asUsage(spec.LimitTopLogProbs.Check(float64(o.top)))); err != nil {
+		asUsage(spec.Named(foretoken.Settings(), "top_logprobs").Check(float64(o.top)))); err != nil {
 		return err
 	}
 	for _, origin := range o.origins {

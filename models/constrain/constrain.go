@@ -3,7 +3,6 @@
 package constrain
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +44,30 @@ type Constraints struct {
 
 	compiled *compiled // by Compile; nil before
 }
+
+// Table has the settings of Constraints. The bounds of logit_bias are each token's.
+var Table = []spec.Setting{
+	{Name: "grammar", Group: spec.GroupConstraints,
+		Help: "constrain the text to a grammar in GBNF, the notation of llama.cpp"},
+	{Name: "json_schema", Group: spec.GroupConstraints, Help: "constrain the text to a JSON Schema"},
+	{Name: "json_object", Group: spec.GroupConstraints, API: "response_format",
+		Help: "constrain the text to a JSON object"},
+	{Name: "json_compact", Group: spec.GroupConstraints, Object: true,
+		Help: "with a JSON Schema or object: no white space but one space after a colon or a comma"},
+	{Name: "json_open", Group: spec.GroupConstraints, Object: true,
+		Help: "with a JSON Schema: allow what it leaves out, such as properties that it does not name, as the " +
+			"standard does"},
+	{Name: "unchecked", Group: spec.GroupConstraints, Object: true, Choices: grammar.Unheld(),
+		Help: "keywords of a JSON Schema to leave out where the text cannot be held to them, such as uniqueItems"},
+	{Name: "frequency_penalty", Group: spec.GroupConstraints, Least: -2, Most: 2,
+		Help: "subtract this from a token's logit each time the token occurs in the text"},
+	{Name: "presence_penalty", Group: spec.GroupConstraints, Least: -2, Most: 2,
+		Help: "subtract this once from the logit of a token that occurs in the text"},
+	{Name: "logit_bias", Group: spec.GroupConstraints, Least: -100, Most: 100,
+		Help: "add this to the logit of a token; -100: never"},
+}
+
+var biasLimit = spec.Named(Table, "logit_bias")
 
 // LogitsProcessor changes the logits by the text so far. It is asked once a pass, with the tokens after the prompt at
 // each node of the tree, which hold until it returns; its answer has, for each node, what is added to the logits of at
@@ -115,14 +138,14 @@ func (c *Constraints) check() error {
 		}
 	}
 	for id, b := range c.LogitBias {
-		if !spec.LimitBias.Holds(float64(b)) {
-			return spec.Refuse("logit_bias", "of token %d is %v, want %s", id, b, spec.LimitBias.Want())
+		if !biasLimit.Holds(float64(b)) {
+			return spec.Refuse("logit_bias", "of token %d is %v, want %s", id, b, biasLimit.Want())
 		}
 	}
 	if len(c.LogitBias) > mostBiases {
 		return spec.Refuse("logit_bias", "names %d tokens, want at most %d", len(c.LogitBias), mostBiases)
 	}
-	return cmp.Or(spec.LimitFrequency.Check(c.FrequencyPenalty), spec.LimitPresence.Check(c.PresencePenalty))
+	return spec.CheckSettings(Table, c)
 }
 
 // mostUnchecked is the most names of keywords that may be left unchecked.

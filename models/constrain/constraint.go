@@ -216,9 +216,9 @@ func (g *Constraint) process(tree *spec.Tree, s *spec.Adjustment) error {
 			places[b.Token] = at
 		}
 		for _, b := range answer {
-			if !spec.LimitBias.Holds(float64(b.Add)) {
+			if !biasLimit.Holds(float64(b.Add)) {
 				return refuse("logits_processor: %v for token %d, want %s", b.Add, b.Token,
-					spec.LimitBias.Want())
+					biasLimit.Want())
 			}
 			if b.Token < 0 || b.Token >= g.vocab {
 				return refuse("logits_processor: token %d, want 0 to %d", b.Token, g.vocab-1)

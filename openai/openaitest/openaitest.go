@@ -31,7 +31,7 @@ func Open(target, draft files.Source) (*foretoken.Session, error) {
 		return nil, err
 	}
 	return foretoken.Open(context.Background(), dev, target, draft,
-		foretoken.Options{Candidates: int(spec.LimitTopLogProbs.Most)})
+		foretoken.Options{Candidates: int(spec.Named(foretoken.Settings(), "top_logprobs").Most)})
 }
 
 // Template is a chat template that shows whether there are tools.

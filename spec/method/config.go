@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
-	"foretoken/internal/hint"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/goodput"
@@ -86,30 +84,6 @@ type Config struct {
 	Settings
 
 	Fitted Fitted `json:"-"`
-}
-
-// Settings are those that single methods have. The zero value is every method's default.
-type Settings struct {
-	// Threshold is the policy's own: assisted's confidence, AdaEDL's λ-bound, C2T's β, the acceptance head's h. 0
-	// is the method's default; for the head that is to work h out of measured costs.
-	Threshold float64 `json:"threshold,omitempty"`
-	Lambda    float64 `json:"lambda,omitempty"`   // AdaEDL's λ; 0: its default
-	Schedule  string  `json:"schedule,omitempty"` // of assisted generation; "" is ScheduleHeuristic
-	// Any has the acceptance head stop as soon as one branch exceeds the threshold, not when all do.
-	Any bool `json:"any,omitempty"`
-	// NoExtension, NoPruning and NoAdaptation switch off parts of HeteroSpec for its ablation;
-	// Alpha, when not 0, is added to its α.
-	NoExtension  bool `json:"no_extension,omitempty"`
-	NoPruning    bool `json:"no_pruning,omitempty"`
-	NoAdaptation bool `json:"no_adaptation,omitempty"`
-	Alpha        int  `json:"alpha,omitempty"`
-	// OnePruning leaves out C2T's second pruning, the top-K by confidence.
-	OnePruning bool    `json:"one_pruning,omitempty"`
-	Theta      float64 `json:"theta,omitempty"`   // MARS's θ; 0: 0.9
-	Gap        float64 `json:"gap,omitempty"`     // MARS's cap on z1-z2 in nats; 0: none
-	Mode       string  `json:"mode,omitempty"`    // of MARS; "" is MARSAlg1
-	Variant    string  `json:"variant,omitempty"` // of AdaSD's T_v; "" is AdaSDMidpoint
-	Carry      bool    `json:"carry,omitempty"`   // AdaSD keeps its thresholds from request to request
 }
 
 // Fitted holds what was fitted to a pair of models: calibrations and trained classifiers, nil where there are none.
@@ -194,42 +168,13 @@ func (c Config) Validate() error {
 }
 
 func (c Config) validateNames() error {
-	for _, n := range []struct {
-		field, name string
-		known       []string
-	}{
-		{"policy", c.Drafter, Drafters()},
-		{"source", cmp.Or(c.Source, SourceModel), Sources()},
-		{"adapt", cmp.Or(c.Adapt, AdaptFixed), AdapterNames()},
-		{"verifier", cmp.Or(c.Verifier, VerifierMatch), VerifierNames()},
-		{"schedule", cmp.Or(c.Schedule, ScheduleHeuristic), Schedules()},
-		{"mode", cmp.Or(c.Mode, MARSAlg1), Modes()},
-		{"variant", cmp.Or(c.Variant, adapt.AdaSDMidpoint), Variants()},
-	} {
-		if err := CheckName(n.field, n.name, n.known); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// CheckName refuses the value of a field that takes known names.
-func CheckName(field, name string, known []string) error {
-	if slices.Contains(known, name) {
-		return nil
-	}
-	return spec.Refuse(field, "is %.80q, want %s%s", name, oneOf(known...), hint.DidYouMean(name, known))
+	return cmp.Or(spec.CheckName("policy", c.Drafter, Drafters()), spec.CheckSettings(Table(), &c))
 }
 
 func (c Config) validateDrafter() error {
 	row := drafterNamed(c.Drafter)
-	for _, b := range row.bounds {
-		if err := inRange(b.Field(), b.of(&c), b.least, b.most); err != nil {
-			return err
-		}
-	}
-	if row.check == nil {
-		return nil
+	if err := spec.CheckSettings(row.bounds, &c); err != nil || row.check == nil {
+		return err
 	}
 	return row.check(&c)
 }
@@ -264,15 +209,6 @@ func validateShape(shape [][]int) error {
 }
 
 func (c Config) validateAdapt() error {
-	if !(c.Threshold >= 0) || math.IsInf(c.Threshold, 1) {
-		return spec.Refuse("threshold", "is %v, want 0 (the method's default) or more", c.Threshold)
-	}
-	if !(c.Lambda >= 0) || math.IsInf(c.Lambda, 1) {
-		return spec.Refuse("lambda", "is %v, want 0 (the method's default) or more", c.Lambda)
-	}
-	if err := inRange("alpha", c.Alpha, -spec.MaxDepth, spec.MaxDepth); err != nil {
-		return err
-	}
 	a := adapterNamed(c.Adapt)
 	switch drafters := a.drafters(); {
 	case drafters != nil && !slices.Contains(drafters, c.Drafter):
@@ -291,18 +227,9 @@ func (c Config) validateVerifier() error {
 		wrong = v.refuses(drafterNamed(c.Drafter))
 	} else if v.uncut != "" && adapterNamed(c.Adapt).cuts {
 		wrong = fmt.Sprintf(v.uncut, c.Adapt)
-	} else if v.check != nil {
-		return v.check(&c)
 	}
 	if wrong != "" {
 		return errors.New("spec: " + wrong)
-	}
-	return nil
-}
-
-func inRange(field string, v, lo, hi int) error {
-	if v < lo || v > hi {
-		return spec.Refuse(field, "is %d, want %d to %d", v, lo, hi)
 	}
 	return nil
 }

@@ -25,11 +25,15 @@ func TestSettingsAreFields(t *testing.T) {
 	for _, m := range All() {
 		check(m.Name, m.Settings)
 	}
-	for _, a := range Adapters() {
-		check(a.Name, a.Settings)
-	}
-	for _, v := range Verifiers() {
-		check(v.Name, v.Settings)
+	for _, s := range Table()[1:] { // the policy is a config
+		if s.Group == "method" {
+			check("the table", []string{s.Name})
+		}
+		for _, name := range append(s.For, s.Except...) {
+			if !slices.Contains(append(AdapterNames(), VerifierNames()...), name) {
+				t.Errorf("%s is for %q, neither an adapter nor a verifier", s.Name, name)
+			}
+		}
 	}
 	if !seen["top_k"] || !seen["no_extension"] || !seen["shape"] {
 		t.Errorf("settings are missing: %v", seen)

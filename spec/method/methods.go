@@ -5,7 +5,6 @@ package method
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -101,53 +100,40 @@ const (
 type Verifier struct {
 	Name      string    `json:"name"`
 	Exactness Exactness `json:"exactness"`
-	Settings  []string  `json:"settings,omitempty"` // fields of Config in JSON
 
 	build func(c Config) spec.Verifier
 
 	// the one drafter it verifies, from whose own distribution tokens are sampled; "": any
 	sampled string
-	greedy  string                // the drafter for which it is Match at temperature 0, if nothing adapts the draft
-	refuses func(drafter) string  // why it does not verify another drafter
-	uncut   string                // why it does not verify drafts that %s, an adapter, cuts; "": it does
-	check   func(c *Config) error // refuses its settings
+	greedy  string               // the drafter for which it is Match at temperature 0, if nothing adapts the draft
+	refuses func(drafter) string // why it does not verify another drafter
+	uncut   string               // why it does not verify drafts that %s, an adapter, cuts; "": it does
 }
 
 // The table of verifiers.
 var verifierRows = []Verifier{
 	{Name: VerifierMatch, Exactness: ExactTokens, build: func(Config) spec.Verifier { return spec.Match{} }},
-	{VerifierRejection, ExactDistribution, nil, func(Config) spec.Verifier { return spec.Rejection{} },
+	{VerifierRejection, ExactDistribution, func(Config) spec.Verifier { return spec.Rejection{} },
 		DrafterChain, DrafterChain, refusedByRejection,
 		"%s drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
-			"distribution would change; use the match verifier, or a policy that only stops after a token", nil},
-	{VerifierWithoutReplacement, ExactDistribution, nil,
+			"distribution would change; use the match verifier, or a policy that only stops after a token"},
+	{VerifierWithoutReplacement, ExactDistribution,
 		func(Config) spec.Verifier { return spec.WithoutReplacement{} },
 		DrafterSampled, DrafterStatic, func(d drafter) string {
 			return "the without-replacement verifier needs children drawn from the draft without replacement, which " +
 				"the " + d.name + " drafter does not do; use the sampled drafter, or the match verifier"
-		}, "", nil},
-	{Name: VerifierMARS, Exactness: Lossy, Settings: []string{"theta", "gap", "mode"},
+		}, ""},
+	{Name: VerifierMARS, Exactness: Lossy,
 		build: func(c Config) spec.Verifier {
 			return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
-		},
-		check: func(c *Config) error {
-			if !(c.Theta >= 0 && c.Theta <= 1) {
-				return spec.Refuse("theta", "is %v, want 0 (the default, %v) to 1", c.Theta, adapt.MARSTheta)
-			}
-			if !(c.Gap >= 0) {
-				return spec.Refuse("gap", "is %v, want 0 (no cap) or more nats", c.Gap)
-			}
-			return nil
 		}},
-	{VerifierAdaSD, Lossy, adasdSettings, func(c Config) spec.Verifier { return c.adasd() },
+	{VerifierAdaSD, Lossy, func(c Config) spec.Verifier { return c.adasd() },
 		DrafterChain, "", func(d drafter) string {
 			return "the adasd verifier compares the draft's distribution with the target's along a chain, and " +
 				d.name + " has none; use the chain drafter"
 		}, "the adasd verifier takes sampled chains and %s cuts ranked ones; use another policy, or the match " +
-			"or mars verifier", nil},
+			"or mars verifier"},
 }
-
-var adasdSettings = []string{"variant", "carry"}
 
 func refusedByRejection(d drafter) string {
 	switch {
@@ -198,48 +184,15 @@ func (c Config) Programs(temperature float64, lim spec.Limits) spec.Programs {
 	return p
 }
 
-// Setting is a number that a drafter takes.
-type Setting struct {
-	Name string
-	Help string
-	of   func(c *Config) int
-}
-
-// Field is the setting's name in JSON.
-func (s Setting) Field() string { return strings.ReplaceAll(s.Name, "-", "_") }
-
-// The settings that are numbers. A drafter's row holds their defaults and bounds.
-var (
-	Depth = Setting{"depth", "tokens drafted a round, or for trees levels after the first",
-		func(c *Config) int { return c.Depth }}
-	TopK = Setting{"top-k", "trees: candidates of a node and nodes of a level",
-		func(c *Config) int { return c.TopK }}
-	Nodes = Setting{"nodes", "trees: nodes verified a round, the root included",
-		func(c *Config) int { return c.Nodes }}
-	NgramMax = Setting{"ngram-max", "n-grams: the longest that is looked up",
-		func(c *Config) int { return c.NgramMax }}
-	NgramMin = Setting{"ngram-min", "n-grams: the shortest that is looked up",
-		func(c *Config) int { return c.NgramMin }}
-)
-
 // settingsOf lists the settings of a drafter, by their fields in JSON: those that it has defaults of.
 func settingsOf(drafter string) []string {
 	c, all := drafterNamed(drafter).settings, []string{}
-	for _, s := range []Setting{Depth, TopK, Nodes, NgramMax, NgramMin} {
-		if s.of(&c) > 0 {
-			all = append(all, s.Field())
+	for _, s := range Table() {
+		if v := s.In(&c); s.Group == spec.GroupMethod && v.IsValid() && !v.IsZero() {
+			all = append(all, s.Name)
 		}
 	}
-	if c.Shape != nil {
-		all = append(all, "shape")
-	}
 	return all
-}
-
-// bound is the range of a setting.
-type bound struct {
-	Setting
-	least, most int
 }
 
 // drafter is a row of the table of drafters.
@@ -247,7 +200,7 @@ type drafter struct {
 	name     string
 	model    bool   // needs a draft model or a head
 	settings Config // the defaults, from its source
-	bounds   []bound
+	bounds   []spec.Setting
 	check    func(c *Config) error       // refuses settings beyond their bounds
 	budget   func(c *Config) spec.Budget // the most of a round
 	costs    bool                        // it decides by measured costs of passes
@@ -292,13 +245,17 @@ func init() { // not in the declaration: parts reads the table
 }
 
 var (
-	tokens = []bound{{Depth, 1, spec.MaxDepth}, {NgramMax, 1, spec.MaxDepth}}
-	tree   = []bound{{Depth, 0, spec.MaxDepth - 1}, {TopK, 1, spec.MaxTopK}, {Nodes, 2, spec.MaxNodes}}
+	tokens = []spec.Setting{{Name: "depth", Least: 1, Most: spec.MaxDepth},
+		{Name: "ngram_max", Least: 1, Most: spec.MaxDepth}}
+	tree = []spec.Setting{{Name: "depth", Most: spec.MaxDepth - 1}, {Name: "top_k", Least: 1, Most: spec.MaxTopK},
+		{Name: "nodes", Least: 2, Most: spec.MaxNodes}}
 )
 
 func checkShape(c *Config) error { return validateShape(c.Shape) }
 
-func checkNgram(c *Config) error { return inRange(NgramMin.Field(), c.NgramMin, 1, c.NgramMax) }
+func checkNgram(c *Config) error {
+	return (&spec.Setting{Name: "ngram_min", Least: 1, Most: float64(c.NgramMax)}).Check(float64(c.NgramMin))
+}
 
 func chainBudget(c *Config) spec.Budget { return spec.ChainBudget(c.Depth) }
 
@@ -320,9 +277,8 @@ func drafterNamed(name string) drafter {
 
 // Adapter is a row of the table of what adapts a draft.
 type Adapter struct {
-	Name     string   `json:"name"`
-	Settings []string `json:"settings,omitempty"` // fields of Config in JSON
-	Need     string   `json:"need,omitempty"`     // what was fitted for it, and the command that makes it
+	Name string `json:"name"`
+	Need string `json:"need,omitempty"` // what was fitted for it, and the command that makes it
 
 	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
 	// where both are nil.
@@ -339,8 +295,7 @@ type Adapter struct {
 // The table of what adapts a draft.
 var adapterRows = []Adapter{
 	{Name: AdaptFixed},
-	{Name: AdaptHetero, Settings: []string{"alpha", "no_extension", "no_pruning", "no_adaptation"},
-		tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
+	{Name: AdaptHetero, tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
 		Need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
 		budget: func(c *Config, b spec.Budget) spec.Budget {
 			if c.Fitted.Hetero == nil {
@@ -353,8 +308,7 @@ var adapterRows = []Adapter{
 				p.Depth = c.Depth
 			}
 		}},
-	{Name: AdaptC2T, Settings: []string{"threshold", "one_pruning"},
-		tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
+	{Name: AdaptC2T, tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
 		lacks: func(f *Fitted) bool { return f.C2T == nil },
 		Need:  "a classifier trained for this pair; make one with foretoken train c2t",
 		programs: func(c *Config, p *spec.Programs) {
@@ -366,15 +320,12 @@ var adapterRows = []Adapter{
 				p.Draft, p.Classifier = spec.DraftPruned, c.Fitted.C2T.Network()
 			}
 		}},
-	{Name: AdaptAcceptance, Settings: []string{"threshold", "any"},
-		tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
+	{Name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
 		Need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
-	{Name: AdaptAdaEDL, Settings: []string{"threshold", "lambda"},
-		chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
-	{Name: AdaptAssisted, Settings: []string{"threshold", "schedule"},
-		chain:  func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
+	{Name: AdaptAdaEDL, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
+	{Name: AdaptAssisted, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.assisted().Most) }},
-	{Name: AdaptAdaSD, Settings: adasdSettings, chain: adasdRule,
+	{Name: AdaptAdaSD, chain: adasdRule,
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.adasd().Most) }},
 }
 
@@ -423,20 +374,6 @@ func AdapterNames() []string {
 // VerifierNames are the names that Config.Verifier takes.
 func VerifierNames() []string {
 	return names(Verifiers(), func(v Verifier) string { return v.Name })
-}
-
-// Sources are the names that Config.Source takes.
-func Sources() []string { return []string{SourceModel, SourceEAGLE3} }
-
-// Schedules are the names that Config.Schedule takes.
-func Schedules() []string { return []string{ScheduleHeuristic, ScheduleConstant} }
-
-// Modes are the names that Config.Mode takes.
-func Modes() []string { return []string{MARSAlg1, MARSSampled} }
-
-// Variants are the names that Config.Variant takes.
-func Variants() []string {
-	return []string{adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC}
 }
 
 func names[T any](rows []T, name func(T) string) []string {

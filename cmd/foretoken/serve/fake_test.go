@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken"
 	"foretoken/openai"
 	"foretoken/openai/openaitest"
 	"foretoken/spec"
@@ -42,7 +43,8 @@ func serveWithin(t *testing.T, l limits, change func(*Config)) *site {
 	}
 	w := &site{t: t, engine: &openaitest.Engine{Session: s}, logged: make(chan Entry, 100)}
 	c := Config{Options: openai.Options{Model: "demo", Template: openaitest.Template,
-		Defaults: openai.DefaultRequest(), Seeded: true, Candidates: int(spec.LimitTopLogProbs.Most)}, Queue: 4,
+		Defaults: openai.DefaultRequest(), Seeded: true,
+		Candidates: int(spec.Named(foretoken.Settings(), "top_logprobs").Most)}, Queue: 4,
 		Log: func(e Entry) { w.logged <- e }}
 	c.Defaults.Temperature = 0
 	if change != nil {
