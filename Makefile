@@ -13,9 +13,9 @@ LLAMA_INSTALLED = build/llama/$(LLAMA_VERSION)
 # Empty if ../shared is missing; the results that go test caches depend on the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
-.PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
-	soak race audit sbom testmodels largemodels deps web screenshots recording bench-auto bench-first bench-visits \
-	bench-peers examples lighthouse gpu-audit clean
+.PHONY: report docs-reports demo site package release settings wasm test test-full check unit native browser e2e \
+	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording bench-auto bench-first \
+	bench-visits bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -71,6 +71,7 @@ check: web/node_modules/.package-lock.json
 	cd web && npm run --silent typecheck
 	@node --test --test-reporter=dot scripts/*.test.mjs web/test/structure.test.mjs
 	@node scripts/reports.mjs check
+	@node scripts/settings.mjs check
 
 # Go tests on this machine: the cpu and native devices, and tests without a device.
 native: testmodels
@@ -98,6 +99,10 @@ docs-test: deps package
 # Rewrites the tables and figures of the documentation from docs/reports.
 docs-reports:
 	@node scripts/reports.mjs write
+
+# Rewrites what is made of the table of settings: the type of requests in TypeScript and the documentation's tables.
+settings:
+	@node scripts/settings.mjs write
 
 # Measures a report of docs/reports again, by the command that it holds: make report REPORT=methods; without REPORT all
 # that need no GPU, which takes an hour. A new one: make report REPORT=small COMMAND='foretoken bench --json {} …'

@@ -32,7 +32,8 @@ const FIGURE = /(<!-- figure: ([^>]+?) -->)([^<]*)(<!-- end -->)/g;
 
 /** Text without the marks, for whoever renders pages. */
 export function withoutMarks(text) {
-  return outsideCode(text, (part) => part.replace(/^<!-- (table: .+|end) -->\n/gm, "").replace(FIGURE, "$3"));
+  const marks = /^<!-- (table: .+|end|settings: .+|\/settings) -->\n/gm;
+  return outsideCode(text, (part) => part.replace(marks, "").replace(FIGURE, "$3"));
 }
 
 /** The text with its parts outside of blocks of code changed; `change` also gets the line that a part begins on. */

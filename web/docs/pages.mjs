@@ -5,7 +5,18 @@ export const SECTIONS = [
   { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames"] },
   {
     title: "Use",
-    pages: ["api", "cli", "serve", "json-schema", "methods", "drafters", "adapters", "models", "troubleshooting"],
+    pages: [
+      "api",
+      "cli",
+      "serve",
+      "settings",
+      "json-schema",
+      "methods",
+      "drafters",
+      "adapters",
+      "models",
+      "troubleshooting",
+    ],
   },
   { title: "Measure", pages: ["performance", "benchmarks", "other-engines", "gpus", "gpu-audit", "gpus-d3d12-metal"] },
   {

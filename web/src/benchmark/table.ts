@@ -1,6 +1,6 @@
 /** Parses the prompts of a benchmark, and formats its report as bars, tables and CSV. */
 import { isNoise } from "../widget/compare.ts";
-import { FIELDS } from "../widget/fields.ts";
+import { attributeOf, FIELDS } from "../widget/fields.ts";
 import type { BenchPrompt, BenchReport, BenchRow, GenerateRequest, Measure } from "../protocol/protocol.ts";
 
 /** Parses one JSON object per line: {"prompt": …, "id": …, "category": …}. Errors name the line. */
@@ -29,10 +29,10 @@ export function parsePrompts(text: string, file = "the prompts"): BenchPrompt[] 
 /** Formats a request as an item of a method list: hetero:depth=4,theta=0.84. The matrix sets length and sampling. */
 export function methodRow(request: GenerateRequest): string {
   const settings = FIELDS.filter(
-    (f) => f.group !== "sampling" && request[f.key] !== undefined && request[f.key] !== null,
+    (f) => f.group !== "sampling" && request[f.name] !== undefined && request[f.name] !== null,
   ).map((f) => {
-    const value = request[f.key];
-    return `${f.key.replaceAll("_", "-")}=${typeof value === "string" ? value : JSON.stringify(value)}`;
+    const value = request[f.name];
+    return `${attributeOf(f)}=${typeof value === "string" ? value : JSON.stringify(value)}`;
   });
   return [request.policy ?? "", ...settings].filter(Boolean).join(",").replace(",", ":");
 }

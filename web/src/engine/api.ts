@@ -82,6 +82,7 @@ export type {
   ProfileReport,
   Progress,
   Quantise,
+  RequestSettings,
   Result,
   Role,
   RoundEvent,

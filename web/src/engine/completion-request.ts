@@ -100,7 +100,7 @@ export function read(given: ChatCompletionRequest): CheckedRequest {
   if (logprobs) Object.assign(request, { logprobs, top_logprobs: top ?? 0 });
   format(from.response_format, request);
   const [n = 1] = integer("n", from.n, 1);
-  checkLimit("n", n);
+  checkLimit("n", n, { least: 1, most: 16 });
   const stream = from.stream ?? false;
   if (from.stream_options) {
     if (!stream) throw wrong("stream_options", "needs stream: true");

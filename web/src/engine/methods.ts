@@ -16,7 +16,6 @@ export const DEFAULT_METHOD: string = catalog.default.policy;
 
 /** The settings of a method after a request's overrides, with all names filled in. */
 export interface Config extends MethodConfig {
-  mode: string;
   uses_draft: boolean;
   /** Of the drafter. */
   settings: string[];
@@ -26,24 +25,11 @@ export interface Config extends MethodConfig {
 export function configOf(request: Omit<GenerateRequest, "prompt">): Config {
   const policy = request.policy ?? DEFAULT_METHOD;
   const method = METHODS.find((m) => m.name === policy);
-  // The default request has settings of its own for the default method.
-  const base = policy === DEFAULT_METHOD ? catalog.default : undefined;
-  const of = method?.config;
-  return {
-    drafter: of?.drafter ?? policy,
-    adapt: request.adapt || base?.adapt || of?.adapt || "fixed",
-    source: request.source || base?.source || of?.source || "model",
-    verifier: request.verifier || base?.verifier || of?.verifier || "match",
-    depth: request.depth || base?.depth || of?.depth || 0,
-    top_k: request.top_k || base?.top_k || of?.top_k || 0,
-    nodes: request.nodes || base?.nodes || of?.nodes || 0,
-    ...((request.shape ?? of?.shape) ? { shape: request.shape ?? of!.shape! } : {}),
-    ngram_max: request.ngram_max || base?.ngram_max || of?.ngram_max || 0,
-    ngram_min: request.ngram_min || base?.ngram_min || of?.ngram_min || 0,
-    mode: request.mode || "alg1",
-    uses_draft: method?.uses_draft ?? true,
-    settings: method?.settings ?? [],
-  };
+  const names = { drafter: policy, adapt: "fixed", source: "model", verifier: "match" };
+  const config: MethodConfig = { ...names, depth: 0, top_k: 0, nodes: 0, shape: undefined, ngram_max: 0, ngram_min: 0 };
+  for (const [name, value] of [...Object.entries(method?.config ?? {}), ...Object.entries(request)])
+    if (name in config && value) Object.assign(config, { [name]: value });
+  return { ...config, uses_draft: method?.uses_draft ?? true, settings: method?.settings ?? [] };
 }
 
 /** Returns how exact the output of a request is. */
@@ -83,17 +69,6 @@ export function problemOf(request: Omit<GenerateRequest, "prompt">, loaded: Load
   const fitted: Record<string, boolean> = { ...loaded.fitted, hetero: loaded.fitted.hetero.length > 0 };
   const need = catalog.adapts.find((a) => a.name === config.adapt)?.need;
   return need && !fitted[config.adapt] ? `needs ${need}` : undefined;
-}
-
-/** Returns whether the drafter, adapter or verifier of a request takes a setting, a field of the request. */
-export function takes(config: Config, setting: string): boolean {
-  if (config.drafter === "none") return false; // there is nothing to adapt or to verify
-  const rows = [
-    config,
-    catalog.adapts.find((a) => a.name === config.adapt),
-    catalog.verifiers.find((v) => v.name === config.verifier),
-  ];
-  return rows.some((row) => row?.settings?.includes(setting));
 }
 
 /** Returns the method's title, capitalised. */

@@ -70,12 +70,13 @@ export function checkFields(given: object, checks: Readonly<Record<string, Check
 
 /** Returns the bounds of a field in Go's table, or undefined where they depend on the method. */
 export function limitOf(field: string): Limit | undefined {
-  return catalog.limits.find((limit) => limit.field === field);
+  return catalog.settings.find(({ name, least, most }) => name === field && most > least);
 }
 
 /** Describes bounds as Go does. */
 export function rangeOf({ least, most, zero }: Limit): string {
-  return zero === undefined ? `${least} to ${most}` : `0 (${zero})${least ? ` or ${least}` : ""} to ${most}`;
+  const end = most === Number.MAX_VALUE ? "or more" : `to ${most}`;
+  return zero === undefined ? `${least} ${end}` : `0 (${zero})${least ? ` or ${least}` : ""} ${end}`;
 }
 
 /** Reports whether a number is within bounds. */
@@ -83,9 +84,8 @@ export function holds({ least, most, zero }: Limit, value: number): boolean {
   return (value >= least && value <= most) || (value === 0 && zero !== undefined);
 }
 
-/** Refuses a number beyond the limits of Go's table. */
-export function checkLimit(field: string, value: unknown): asserts value is number {
-  const limit = limitOf(field)!;
+/** Refuses a number beyond the limits of Go's table, or others. */
+export function checkLimit(field: string, value: unknown, limit = limitOf(field)!): asserts value is number {
   if (typeof value === "number" && holds(limit, value)) return;
   throw wrong(field, `is ${typeName(value)}, want ${rangeOf(limit)}`);
 }

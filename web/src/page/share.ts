@@ -23,7 +23,7 @@ export function linkOf(request: GenerateRequest, base: string): string {
   const all = new URLSearchParams({ v: VERSION, prompt: request.prompt });
   if (request.policy) all.set("policy", request.policy);
   for (const field of FIELDS) {
-    const value = request[field.key];
+    const value = request[field.name];
     if (value === undefined || value === null) continue;
     all.set(attributeOf(field), typeof value === "object" ? JSON.stringify(value) : String(value));
   }

@@ -1,5 +1,7 @@
 /** Requests to generate text, the events of their rounds and their results; protocol.ts passes them as JSON. */
 
+import type { RequestSettings } from "./settings.ts";
+
 export type Finish = "eos" | "length" | "context" | "stop" | "aborted";
 /** A lossy verifier accepted a "relaxed" token although the target chose another one. */
 export type TokenKind = "plain" | "accepted" | "relaxed" | "corrected" | "bonus";
@@ -17,83 +19,8 @@ export type LogitsProcessor = (
 ) => readonly Readonly<Record<number, number>>[] | Promise<readonly Readonly<Record<number, number>>[]>;
 
 /** A request. Missing fields come from the method that `policy` names, then from the default request. */
-export interface GenerateRequest {
+export interface GenerateRequest extends RequestSettings {
   prompt: string;
-  max_tokens?: number;
-  temperature?: number;
-  seed?: number;
-  top_k_sampling?: number;
-  /** 1 or missing: off; 0: the likeliest token alone. */
-  top_p?: number;
-  min_p?: number;
-  /** A name of {@link Catalog.methods}; the fields after it override the method's settings. */
-  policy?: string;
-  /** The rule that adapts the draft from round to round. */
-  adapt?: string;
-  /** The drafter's model: "model" or "eagle3". */
-  source?: string;
-  /** "match" is exact, "rejection" and "without-replacement" in distribution, "mars" and "adasd" are lossy. */
-  verifier?: string;
-  /** Levels drafted per round, beams per level, and nodes verified (including the root). */
-  depth?: number;
-  top_k?: number;
-  nodes?: number;
-  /** Static and sampled trees: the number of children of the node of each rank, level by level. */
-  shape?: number[][];
-  ngram_max?: number;
-  ngram_min?: number;
-  /** Draft with the target's Gumbel noise at temperature > 0; default true. */
-  coupled?: boolean | null;
-  /** Assisted generation: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; 0 derives it from measured costs. */
-  threshold?: number;
-  /** AdaEDL's λ. */
-  lambda?: number;
-  /** Assisted generation: how the length of the chain changes. */
-  schedule?: string;
-  /** Acceptance head: stop as soon as one branch is unlikely to be accepted. */
-  any?: boolean;
-  /** HeteroSpec: switch off parts of it; `alpha` is added to its α. */
-  no_extension?: boolean;
-  no_pruning?: boolean;
-  no_adaptation?: boolean;
-  alpha?: number;
-  /** C2T: leave out the second pruning. */
-  one_pruning?: boolean;
-  /** MARS: θ, the largest gap in nats (0: no limit), and the mode. */
-  theta?: number;
-  gap?: number;
-  mode?: string;
-  /** AdaSD: how the threshold is computed, and whether the next request continues with it. */
-  variant?: string;
-  carry?: boolean;
-  stop?: string[] | null;
-  /** Tokens that end the text like the model's own end-of-text tokens; the one that was drawn is part of the text. */
-  stop_token_ids?: number[] | null;
-  /** Begin the text with the prompt. */
-  echo?: boolean;
-  /** Return the log-probability of each token, and of the likeliest alternatives at its position. */
-  logprobs?: boolean;
-  top_logprobs?: number;
-  /** Constrain the text to one of: a grammar in GBNF, a JSON Schema, any JSON object. */
-  grammar?: string;
-  json_schema?: object;
-  json_object?: boolean;
-  /** JSON without white space, but for one space after a colon or a comma. */
-  json_compact?: boolean;
-  /**
-   * Read what the schema leaves out as the standard does: objects may have further properties, after the named ones,
-   * and a schema without a type allows values of every type. Default: the named properties only.
-   */
-  json_open?: boolean;
-  /** Keywords, such as `uniqueItems`, to leave out where the text cannot be held to them; see {@link Result}. */
-  unchecked?: string[];
-  /** Subtracted from a token's logit for each occurrence in the text, and once if it occurs; -2 to 2. */
-  frequency_penalty?: number;
-  presence_penalty?: number;
-  /** Added to the logits of tokens, by token id: -100 (never) to 100. */
-  logit_bias?: Record<string, number>;
-  /** Prefill all of the prompt instead of reusing the KV cache of earlier requests; the text is the same. */
-  no_reuse?: boolean;
   /** Rounds come with their trees; without it, {@link Generation.trace} has them after the last round. */
   trace?: boolean;
 }

@@ -5,9 +5,11 @@
  */
 import type { Exactness, GenerateRequest, Result } from "./generation.ts";
 import type { BenchMatrix, Measurement } from "./measurements.ts";
+import type { RequestSettings } from "./settings.ts";
 
 export type * from "./generation.ts";
 export type * from "./measurements.ts";
+export type { RequestSettings } from "./settings.ts";
 
 /**
  * Whether the browser caches a download. "first" reads a complete copy without a request; "check" asks the server
@@ -91,7 +93,7 @@ export interface MethodConfig {
   depth: number;
   top_k: number;
   nodes: number;
-  shape?: number[][];
+  shape?: number[][] | undefined;
   ngram_max: number;
   ngram_min: number;
 }
@@ -110,25 +112,42 @@ export interface Method {
 
 /** The bounds of a number in requests. `zero` says what 0 stands for; without it 0 is a value like others. */
 export interface Limit {
-  field: string;
   least: number;
   most: number;
   zero?: string;
 }
 
-/** All methods and names of settings, and the request that Go uses as default. */
+/** A row of Go's table of settings. Only numbers whose `most` is above their `least` have bounds. */
+export interface Setting extends Limit {
+  name: keyof RequestSettings;
+  group: "method" | "parts" | "sampling" | "filters" | "constraints" | "output";
+  help: string;
+  /** In TypeScript. */
+  type: string;
+  /** The numbers are whole. */
+  whole?: true;
+  choices?: string[];
+  /** What a missing value stands for; without it the default request has the value. */
+  unset?: string;
+  /** The adapters and verifiers that read it; without it all methods do, or those that list it. */
+  for?: string[];
+  /** Adapters that ignore it. */
+  except?: string[];
+  /** In forms, which leave out settings without one. */
+  label?: string;
+  unit?: string;
+  /** Of the arrows in forms. */
+  step?: number;
+}
+
+/** All methods and settings, and the request that Go uses as default. */
 export interface Catalog {
-  default: Omit<Required<GenerateRequest>, "prompt" | "no_reuse">;
+  default: Required<RequestSettings>;
   methods: Method[];
-  verifiers: { name: string; exactness: Exactness; settings?: string[] }[];
+  verifiers: { name: string; exactness: Exactness }[];
   /** `need` says what has to be fitted to the models, and which command does it. */
-  adapts: { name: string; settings?: string[]; need?: string }[];
-  sources: string[];
-  schedules: string[];
-  modes: string[];
-  variants: string[];
-  /** Of the fields that have the same bounds for all methods. */
-  limits: Limit[];
+  adapts: { name: string; need?: string }[];
+  settings: Setting[];
 }
 
 export interface OpenOptions {

@@ -2,6 +2,7 @@
  * Compares plain and speculative decoding: runs the same prompt and settings in turn on the same engine, and compares
  * the medians of their speeds, and their tokens.
  */
+import catalog from "foretoken:catalog";
 import type { Engine, Generation } from "../engine/engine.ts";
 import { configOf, exactnessOf } from "../engine/methods.ts";
 import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
@@ -47,13 +48,12 @@ const warmed = new WeakMap<object, Set<string>>();
 const ENOUGH = 1;
 const MOST_TURNS = 8;
 
-/** Returns the request for plain decoding, with the sampling and the length of `request`. */
+/** Returns the request for plain decoding, with the sampling, the constraints and the length of `request`. */
 export function plainOf(request: GenerateRequest): GenerateRequest {
   const plain: GenerateRequest = { prompt: request.prompt, policy: "none" };
-  const sampling = ["max_tokens", "temperature", "seed", "top_k_sampling", "top_p", "min_p"] as const;
-  for (const key of [...sampling, "stop", "stop_token_ids"] as const) {
-    if (request[key] !== undefined) Object.assign(plain, { [key]: request[key] });
-  }
+  for (const { name, group } of catalog.settings)
+    if (group !== "method" && group !== "parts" && request[name] !== undefined)
+      Object.assign(plain, { [name]: request[name] });
   return plain;
 }
 

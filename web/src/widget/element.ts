@@ -14,15 +14,10 @@
  * files of other hosts than the page's wait for a click that shows host and size: for pages whose address, or another
  * stranger, sets these attributes. Without it the attributes count as the page's own.
  *
- * Method: `policy` (a name of {@link METHODS}; `none` is plain decoding), and overrides of the method's settings:
- * `adapt`, `source`, `verifier`, `depth`, `top-k`, `nodes`, `shape` (JSON), `ngram-max`, `ngram-min`, `coupled`
- * ("false" turns it off). Settings of single methods: `threshold` (assisted, adaedl, c2t, acceptance), `lambda`
- * (adaedl), `schedule` (assisted), `any` (acceptance), `one-pruning` (c2t), `alpha`, `no-extension`, `no-pruning`,
- * `no-adaptation` (hetero), `theta`, `gap`, `mode` (MARS), `variant`, `carry` (AdaSD). The verifiers `mars` and
- * `adasd` are LOSSY, and the widget shows it; `rejection` and `without-replacement` are exact in distribution; all
- * others give the tokens of plain decoding.
- *
- * Sampling: `temperature`, `seed`, `max-tokens`, `top-k-sampling`, `top-p`, `min-p`.
+ * Method and sampling: `policy` (a name of {@link METHODS}; `none` is plain decoding) and the settings that the page's
+ * form has, as {@link RequestSettings} describes them, with dashes in place of underscores; `shape` takes JSON. The
+ * verifiers `mars` and `adasd` are LOSSY, and the widget shows it; `rejection` and `without-replacement` are exact in
+ * distribution; all others give the tokens of plain decoding.
  *
  * Others: `prompt`, `theme` (light, dark, or page for the page's color-scheme; default the system's), `mode` (complete
  * or chat; default chat if a target other than the built-in one has a chat template), `autoload`, `full`. Without

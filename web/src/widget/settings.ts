@@ -20,11 +20,14 @@ import {
   type Field,
   FIELDS,
   has,
+  isOn,
+  kindOf,
   parseFlag,
   parseNumber,
   parseShape,
   problemIn,
   quote,
+  stepOf,
 } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
@@ -109,17 +112,18 @@ export class SettingsForm {
   #put(field: Field, text: string | null): void {
     const { input } = this.fields.get(field)!;
     // An empty attribute counts as absent, but for flags.
-    let value = text === "" && field.kind !== "flag" ? null : text;
+    const kind = kindOf(field);
+    let value = text === "" && kind !== "flag" ? null : text;
     const problem = value === null ? undefined : problemIn(field, value);
     if (problem) {
       this.#refused.set(field, `${attributeOf(field)}: ${quote(value!)} ${problem}`);
       value = null;
     } else this.#refused.delete(field);
-    if (field.kind === "flag")
-      (input as HTMLInputElement).checked = value === null ? field.on : parseFlag(value) !== false;
-    else if (field.kind === "choice") choose(input as HTMLSelectElement, value ?? "");
-    else if (field.kind === "shape") input.value = value ?? "";
-    else input.value = String(parseNumber(value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
+    if (kind === "flag")
+      (input as HTMLInputElement).checked = value === null ? isOn(field) : parseFlag(value) !== false;
+    else if (kind === "choice") choose(input as HTMLSelectElement, value ?? "");
+    else if (kind === "shape") input.value = value ?? "";
+    else input.value = String(parseNumber(value ?? "") ?? startOf(field));
   }
 
   /** Disables the methods that the loaded models cannot run. */
@@ -155,12 +159,11 @@ export class SettingsForm {
     const bare = { ...configOf({ policy: this.policy.value }), adapt: config.adapt };
     for (const [field, { input, box }] of this.fields) {
       box.hidden = !has(config, field);
-      if (field.kind === "number" && field.empty) input.setAttribute("placeholder", field.empty(bare));
-      if (field.kind === "shape") input.setAttribute("placeholder", JSON.stringify(bare.shape ?? []));
+      if (["number", "shape"].includes(kindOf(field))) input.setAttribute("placeholder", unsetOf(field, bare));
     }
     for (const [field, { input, box }] of this.fields) {
       const hint = box.querySelector(".hint");
-      if (hint) setText(hint, `${field.hint}. ${limitsOf(field, bare)}`);
+      if (hint) setText(hint, `${capital(field.help)}. ${limitsOf(field, bare)}`);
       const reset = box.querySelector<HTMLElement>(".reset");
       if (reset) reset.style.visibility = untouched(field, input) ? "hidden" : "visible";
     }
@@ -182,7 +185,7 @@ export class SettingsForm {
   /** The exactness of the current request. */
   get exactness(): Exactness {
     if (!this.speculation.checked) return "exact";
-    const verifier = [...this.fields].find(([field]) => field.key === "verifier")![1].input.value;
+    const verifier = [...this.fields].find(([field]) => field.name === "verifier")![1].input.value;
     return exactnessOf({ policy: this.policy.value, ...(verifier ? { verifier } : {}) });
   }
 
@@ -191,25 +194,25 @@ export class SettingsForm {
     const on = speculative || this.speculation.checked;
     const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none" };
     // Read names first, because they determine the other settings.
-    for (const field of [...FIELDS].sort((a, b) => Number(b.group === "combine") - Number(a.group === "combine"))) {
+    for (const field of [...FIELDS].sort((a, b) => Number(b.group === "parts") - Number(a.group === "parts"))) {
       if (!has(configOf(request), field)) continue;
       const refused = this.#refused.get(field);
-      if (refused) throw new ForetokenError("bad_option", refused, field.key);
+      if (refused) throw new ForetokenError("bad_option", refused, field.name);
       const value = this.#value(field);
-      if (value !== undefined) Object.assign(request, { [field.key]: value });
+      if (value !== undefined) Object.assign(request, { [field.name]: value });
     }
     return request;
   }
 
   #value(field: Field): unknown {
     const { input } = this.fields.get(field)!;
-    switch (field.kind) {
+    switch (kindOf(field)) {
       case "number":
-        return parseNumber(input.value) ?? (field.empty ? undefined : DEFAULTS[field.key]);
+        return parseNumber(input.value) ?? (field.unset ? undefined : DEFAULTS[field.name]);
       case "choice":
         return input.value || undefined;
       case "flag":
-        return (input as HTMLInputElement).checked === field.on ? undefined : !field.on;
+        return (input as HTMLInputElement).checked === isOn(field) ? undefined : !isOn(field);
       case "shape": {
         const problem = input.value.trim() === "" ? undefined : problemIn(field, input.value);
         if (problem) throw new ForetokenError("bad_option", `shape: ${quote(input.value)} ${problem}`, "shape");
@@ -244,56 +247,56 @@ function methodSelect(): HTMLSelectElement {
 }
 
 function fieldOf(field: Field): { input: Input; box: HTMLElement } {
-  const common = { id: field.key, "aria-describedby": `hint-${field.key}` };
+  const common = { id: field.name, "aria-describedby": `hint-${field.name}` };
+  const kind = kindOf(field);
   let input: Input;
-  switch (field.kind) {
+  switch (kind) {
     case "number":
       input = el("input", {
         ...common,
         type: "number",
-        inputmode: field.step < 1 ? "decimal" : "numeric",
-        step: field.step,
+        inputmode: field.whole ? "numeric" : "decimal",
+        step: stepOf(field),
         ...boundsOf(field),
-        ...(field.empty ? {} : { value: String(DEFAULTS[field.key]) }),
+        value: startOf(field),
       });
       break;
     case "choice":
       input = el(
         "select",
         common,
-        el("option", { value: "" }, field.empty),
-        ...field.choices.map((c) => el("option", { value: c }, c)),
+        el("option", { value: "" }, field.choices!.includes(field.unset!) ? "default" : field.unset!),
+        ...field.choices!.map((c) => el("option", { value: c }, c)),
       );
       break;
     case "flag":
-      input = el("input", { ...common, type: "checkbox", checked: field.on });
+      input = el("input", { ...common, type: "checkbox", checked: isOn(field) });
       break;
     case "shape":
       input = el("input", { ...common, type: "text", spellcheck: "false" });
   }
-  const hint = el("small", { class: "hint", id: `hint-${field.key}` });
+  const hint = el("small", { class: "hint", id: `hint-${field.name}` });
   const reset = el(
     "button",
     { type: "button", class: "reset", "aria-label": `Reset ${field.label}`, title: "Back to the default" },
     "↺",
   );
-  if (field.kind === "flag")
+  if (kind === "flag")
     return {
       input,
       box: el(
         "div",
         { class: "field" },
-        el("span", { class: "field-head" }, el("label", { class: "flag", for: field.key }, input, field.label), reset),
+        el("span", { class: "field-head" }, el("label", { class: "flag", for: field.name }, input, field.label), reset),
         hint,
       ),
     };
-  const unit = UNITS[field.key];
-  const label = el("label", { for: field.key }, field.label, ...(unit ? [`, ${unit}`] : []));
+  const label = el("label", { for: field.name }, field.label + (field.unit ? `, ${field.unit}` : ""));
   return {
     input,
     box: el(
       "div",
-      { class: field.kind === "shape" ? "field wide" : "field" },
+      { class: kind === "shape" ? "field wide" : "field" },
       el("span", { class: "field-head" }, label, reset),
       input,
       hint,
@@ -301,42 +304,43 @@ function fieldOf(field: Field): { input: Input; box: HTMLElement } {
   };
 }
 
-const UNITS: Partial<Record<Field["key"], string>> = {
-  depth: "levels",
-  top_k: "beams",
-  ngram_max: "tokens",
-  ngram_min: "tokens",
-  gap: "nats",
-  top_k_sampling: "tokens",
-};
-
 /** The bounds of a number's arrows, where all methods have the same. */
 function boundsOf(field: Field): { min?: number; max?: number } {
-  const limit = limitOf(field.key);
-  return limit ? { min: limit.zero === undefined ? limit.least : 0, max: limit.most } : {};
+  const limit = limitOf(field.name);
+  if (!limit) return {};
+  return {
+    min: limit.zero === undefined ? limit.least : 0,
+    ...(limit.most < Number.MAX_VALUE ? { max: limit.most } : {}),
+  };
+}
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** Returns the text of a number's field by default: the default request's, or none where something else decides. */
+const startOf = (field: Field): string => (field.unset ? "" : String(DEFAULTS[field.name]));
+
+/** Describes the meaning of an empty field: the method's setting, or the table's words. */
+function unsetOf(field: Field, config: Config): string {
+  const own = (config as object as Record<string, unknown>)[field.name];
+  return typeof own === "object" ? JSON.stringify(own) : own ? String(own) : (field.unset ?? "");
 }
 
 /** Describes the limits and the default of a field. */
 function limitsOf(field: Field, config: Config): string {
-  const limit = limitOf(field.key);
-  switch (field.kind) {
+  const limit = limitOf(field.name);
+  switch (kindOf(field)) {
     case "number":
-      return (
-        (limit ? `Takes ${rangeOf(limit)}; ` : "") +
-        `${field.empty?.(config) ?? String(DEFAULTS[field.key])} by default`
-      );
-    case "choice":
-      return `${field.empty} by default`;
+      return (limit ? `Takes ${rangeOf(limit)}; ` : "") + `${unsetOf(field, config) || startOf(field)} by default`;
     case "flag":
-      return `${field.on ? "On" : "Off"} by default`;
-    case "shape":
-      return "The method's own by default";
+      return `${isOn(field) ? "On" : "Off"} by default`;
+    default:
+      return `${capital(field.unset!)} by default`;
   }
 }
 
 function untouched(field: Field, input: Input): boolean {
-  if (field.kind === "flag") return (input as HTMLInputElement).checked === field.on;
-  return input.value === (field.kind === "number" && !field.empty ? String(DEFAULTS[field.key]) : "");
+  if (kindOf(field) === "flag") return (input as HTMLInputElement).checked === isOn(field);
+  return input.value === (kindOf(field) === "number" ? startOf(field) : "");
 }
 
 function presetOf(name: string): HTMLElement {

@@ -131,8 +131,8 @@ export class View {
 
   #settings(): HTMLElement {
     const { settings } = this;
-    const group = (name: Field["group"]): HTMLElement[] =>
-      [...settings.fields].filter(([field]) => field.group === name).map(([, { box }]) => box);
+    const group = (...names: Field["group"][]): HTMLElement[] =>
+      [...settings.fields].filter(([field]) => names.includes(field.group)).map(([, { box }]) => box);
     return el(
       "details",
       { class: "card settings" },
@@ -150,7 +150,7 @@ export class View {
         "details",
         { class: "more" },
         el("summary", {}, "Combine and sample"),
-        el("div", { class: "grid" }, ...group("combine")),
+        el("div", { class: "grid" }, ...group("parts", "filters")),
       ),
       el("div", { class: "actions" }, settings.reset),
       this.models,

@@ -41,7 +41,7 @@ test("the verifier determines exactness", () => {
 
 test("a method has only its own settings", () => {
   const settings = (policy: string, more = {}): string[] =>
-    FIELDS.filter((f) => f.group === "method" && has(configOf({ policy, ...more }), f)).map((f) => f.key);
+    FIELDS.filter((f) => f.group === "method" && has(configOf({ policy, ...more }), f)).map((f) => f.name);
   assert.deepEqual(settings("none"), []);
   assert.deepEqual(settings("chain"), ["depth"]);
   assert.deepEqual(settings("eagle2"), ["depth", "top_k", "nodes"]);
@@ -106,11 +106,11 @@ test("settings become a row of the method list", () => {
       temperature: 1,
       max_tokens: 9,
     }),
-    "eagle2:depth=4,top-k=4,theta=0.84,verifier=mars",
+    "eagle2:verifier=mars,depth=4,top-k=4,theta=0.84",
   );
   assert.equal(
     methodRow({ prompt: "p", policy: "static", shape: [[2], [1, 1]], coupled: false }),
-    "static:shape=[[2],[1,1]],coupled=false",
+    "static:coupled=false,shape=[[2],[1,1]]",
   );
 });
 

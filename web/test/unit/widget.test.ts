@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventToken, EventTree, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
-import { SETTINGS } from "../../src/widget/attributes.ts";
+import { SETTINGS } from "../../src/protocol/settings.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
 import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
@@ -358,7 +358,7 @@ test("settings are read as they are written", () => {
   assert.equal(parseNumber(" -1.5 "), -1.5);
   assert.equal(parseNumber(""), undefined, "the method's own");
   assert.equal(parseNumber("abc"), undefined);
-  assert.equal(attributeOf({ key: "max_tokens" }), "max-tokens");
+  assert.equal(attributeOf({ name: "max_tokens" }), "max-tokens");
   assert.deepEqual(parseShape("[[4],[2,1]]"), [[4], [2, 1]]);
   assert.equal(parseShape(" "), undefined);
   assert.equal(parseShape("[4]"), undefined);
@@ -388,7 +388,7 @@ test("texts of attributes and links are values of their fields, or say why not",
     ["shape", "[".repeat(200_000), /not a tree shape/],
     ["shape", `[[${"1,".repeat(2000)}1]]`, /not a tree shape/],
   ] as const) {
-    const problem = problemIn(FIELDS.find((field) => field.key === key)!, text);
+    const problem = problemIn(FIELDS.find((field) => field.name === key)!, text);
     if (says) assert.match(problem!, says, `${key}: ${text.slice(0, 40)}`);
     else assert.equal(problem, undefined, key);
   }
