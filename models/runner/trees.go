@@ -460,10 +460,19 @@ func (t *trees) grow(passes int) ([]spec.Level, error) {
 	if err := levels[0].pass.Write(p.k); err != nil {
 		return nil, err
 	}
+	return t.runLevels(level, level+passes, ranked, beams, first)
+}
+
+// runLevels runs the levels [level, end) in one submit and adds them to the tree. The beams of the first level have
+// their places, with slots from d.slots[first] on; the device chooses the beams of the other levels.
+func (t *trees) runLevels(level, end int, rule candidateRule, beams []int32, first int) ([]spec.Level, error) {
+	d, g := t.draft, &t.last
+	p := g.programs
+	levels := p.levels[level:end]
 	d.programs = d.programs[:0]
-	t.addForward(&levels[0], ranked)
-	for i := 1; i < passes; i++ {
-		if err := t.addLevel(p, level+i, g.base, ranked, nil); err != nil {
+	t.addForward(&levels[0], rule)
+	for i := level + 1; i < end; i++ {
+		if err := t.addLevel(p, i, g.base, rule, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -472,7 +481,7 @@ func (t *trees) grow(passes int) ([]spec.Level, error) {
 		return nil, err
 	}
 	g.extend(beams, first)
-	g.decode(&levels[0].out, p.k, d.estimator != nil)
+	g.decode(&levels[0].out, len(beams), d.estimator != nil)
 	t.decodeLevels(levels[1:], first+p.k, nil)
 	return t.drafted()
 }

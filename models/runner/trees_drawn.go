@@ -53,14 +53,14 @@ func (t *trees) prepareDrawn(depth, k int) error {
 	}
 	b := &graph.Batch{}
 	if p.root.draw == 0 {
-		t.drawChildren(b, p, &p.root, d.rootPass.Drawn)
+		t.propose(b, &p.root, k, drawn, d.rootPass.Drawn)
 	}
 	for i := range p.levels[:depth] {
 		l := &p.levels[i]
 		if l.store != 0 {
 			continue
 		}
-		t.drawChildren(b, p, &l.out, l.pass.Drawn)
+		t.propose(b, &l.out, k, drawn, l.pass.Drawn)
 		r := d.Graph.Recorder(fmt.Sprintf("store %d of level %d", k, i+1))
 		sample.RecordKeep(r, d.Graph.LogitRows(k), p.buffers.places[i].view(0, sample.KeepWords),
 			t.distributions.logits)
@@ -101,15 +101,6 @@ func (t *trees) prepareDistributions() error {
 	}
 	stored.place, stored.logits = place, logits
 	return nil
-}
-
-// drawChildren records the drawing of k candidates a row, without replacement.
-func (t *trees) drawChildren(b *graph.Batch, p *treePrograms, out *proposal, positions kernels.View) {
-	g := t.draft.Graph
-	r := g.Recorder(fmt.Sprintf("children %d by %d", out.rows, p.k))
-	sample.Record(r, g.Kernels.Lanes, g.LogitRows(out.rows), p.k, sample.TemperedLogProbs, g.Space.Draw, positions,
-		g.Space.Scratch, out.records(p.k))
-	b.Add(r, &out.draw)
 }
 
 // checkDistributions returns an error if the distributions of a request's rows do not fit.

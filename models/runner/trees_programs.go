@@ -116,7 +116,7 @@ func (t *trees) programsFor(depth, k int) (*treePrograms, error) {
 			return nil, err
 		}
 		p.unused = [2]kernels.View{spare[0].view(0, k), spare[1].view(0, maxPasses*k)}
-		t.rank(b, p, &p.root, d.rootPass.Drawn)
+		t.propose(b, &p.root, k, ranked, d.rootPass.Drawn)
 	}
 	levels, err := t.deepen(b, p, depth)
 	if err != nil {
@@ -167,13 +167,18 @@ func (p *proposal) records(k int) kernels.View {
 	return p.result.view(p.at, p.rows*kernels.SampleWords(k))
 }
 
-// rank records the ranking of a pass's candidates by ln q, or by their coupled scores.
-func (t *trees) rank(b *graph.Batch, p *treePrograms, out *proposal, positions kernels.View) {
+// propose records how a pass's candidates are ranked by ln q, or by their coupled scores; with the rule drawn, how k a
+// row are drawn without replacement.
+func (t *trees) propose(b *graph.Batch, out *proposal, k int, rule candidateRule, positions kernels.View) {
 	g := t.draft.Graph
-	r := g.Recorder(fmt.Sprintf("candidates %d by %d", out.rows, p.k))
-	sample.Record(r, g.Kernels.Lanes, g.LogitRows(out.rows), p.k, sample.LogProbs, g.Space.Draw, positions,
-		g.Space.Scratch, out.records(p.k))
-	b.Add(r, &out.rank)
+	label, score, program := "candidates", sample.LogProbs, &out.rank
+	if rule == drawn {
+		label, score, program = "children", sample.TemperedLogProbs, &out.draw
+	}
+	r := g.Recorder(fmt.Sprintf("%s %d by %d", label, out.rows, k))
+	sample.Record(r, g.Kernels.Lanes, g.LogitRows(out.rows), k, score, g.Space.Draw, positions, g.Space.Scratch,
+		out.records(k))
+	b.Add(r, program)
 }
 
 // deepen records the levels that p lacks and returns all of them.
@@ -206,7 +211,7 @@ func (t *trees) deepen(b *graph.Batch, p *treePrograms, depth int) ([]levelProgr
 		d.Graph.Head(forward, 0, k, 0)
 		b.Add(choose, &l.choose)
 		b.Add(forward, &l.forward)
-		t.rank(b, p, &l.out, l.pass.Drawn)
+		t.propose(b, &l.out, k, ranked, l.pass.Drawn)
 	}
 	return levels, nil
 }
@@ -244,7 +249,7 @@ func (t *trees) prepareHost(p *treePrograms, rows ...int) error {
 			out.place(results[0], 0, n, p.k)
 		}
 		if out.rank == 0 {
-			t.rank(b, p, out, t.hostPass.Drawn)
+			t.propose(b, out, p.k, ranked, t.hostPass.Drawn)
 		}
 		t.addEstimate(b, out)
 	}

@@ -133,30 +133,14 @@ func (t *trees) draftPruned(ctx context.Context, r *spec.DraftRequest) ([]spec.L
 // finishPruned runs the beams that draftPruned left and grows the tree to its end. The classifier's counts and path
 // probabilities continue from the last level's buffers.
 func (t *trees) finishPruned() ([]spec.Level, error) {
-	d := t.draft
 	g := &t.last
-	level, p := g.last(), g.programs
+	level := g.last()
 	beams := g.levels[level].Beams
 	if len(beams) == 0 || len(g.first) > level {
 		return nil, errors.New("runner: the pruned tree is complete")
 	}
-	if err := d.checkContext(g.base, t.pruner.depth); err != nil {
+	if err := t.draft.checkContext(g.base, t.pruner.depth); err != nil {
 		return nil, err
 	}
-	levels := p.levels[level:t.pruner.depth]
-	d.programs = d.programs[:0]
-	t.addForward(&levels[0], pruned)
-	for i := 1; i < len(levels); i++ {
-		if err := t.addLevel(p, level+i, g.base, pruned, nil); err != nil {
-			return nil, err
-		}
-	}
-	t.readLevels(nil, levels)
-	if err := d.run(d.programs, d.regions...); err != nil {
-		return nil, err
-	}
-	g.extend(beams, level*p.k)
-	g.decode(&levels[0].out, len(beams), d.estimator != nil)
-	t.decodeLevels(levels[1:], (level+1)*p.k, nil)
-	return t.drafted()
+	return t.runLevels(level, t.pruner.depth, pruned, beams, level*g.programs.k)
 }
