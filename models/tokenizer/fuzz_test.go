@@ -368,9 +368,9 @@ func FuzzStream(f *testing.F) {
 			ids = append(ids, (int32(data[i])<<8|int32(data[i+1]))%int32(tok.VocabSize()+3))
 		}
 		var out strings.Builder
-		s := tok.NewStream(nil)
+		s := tok.newStream(nil)
 		for _, id := range ids {
-			piece := s.Push(id)
+			piece := s.push(id)
 			if !utf8.ValidString(piece) {
 				t.Fatalf("token %d gives %q", id, piece)
 			}
@@ -379,7 +379,7 @@ func FuzzStream(f *testing.F) {
 			}
 			out.WriteString(piece)
 		}
-		rest := s.Flush()
+		rest := s.flush()
 		if !utf8.ValidString(rest) {
 			t.Fatalf("the rest is %q", rest)
 		}

@@ -383,19 +383,19 @@ func TestStreamHoldsBackCharacters(t *testing.T) {
 		{"\xed\xa0\x80", "|\uFFFD\uFFFD|\uFFFD|"}, // a surrogate
 		{"\xe4\xb8", "||\uFFFD\uFFFD"},
 	} {
-		s := tok.NewStream(nil)
+		s := tok.newStream(nil)
 		var got []string
 		for _, id := range b(c.bytes) {
-			got = append(got, s.Push(id))
+			got = append(got, s.push(id))
 		}
-		got = append(got, s.Flush())
+		got = append(got, s.flush())
 		if g := strings.Join(got, "|"); g != c.want {
 			t.Errorf("%q streams as %q, want %q", c.bytes, g, c.want)
 		}
 		if got, want := tok.Decode(b(c.bytes)), string([]rune(c.bytes)); got != want {
 			t.Errorf("%q decodes to %q, want %q", c.bytes, got, want)
 		}
-		if s.Flush() != "" {
+		if s.flush() != "" {
 			t.Error("the rest comes twice")
 		}
 	}
@@ -415,11 +415,11 @@ func TestStreamLeadingSpace(t *testing.T) {
 		{nil, []int32{idOf(tok, "he"), the}, "he the"},
 		{nil, []int32{the, bos, the}, "thethe"},
 	} {
-		s, got := tok.NewStream(c.prompt), ""
+		s, got := tok.newStream(c.prompt), ""
 		for _, id := range c.ids {
-			got += s.Push(id)
+			got += s.push(id)
 		}
-		if got += s.Flush(); got != c.want {
+		if got += s.flush(); got != c.want {
 			t.Errorf("after %v, %v streams as %q, want %q", c.prompt, c.ids, got, c.want)
 		}
 	}

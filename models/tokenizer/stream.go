@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// Stream turns ids into text as they arrive. A token may end inside a character; its bytes are held back until the
+// stream turns ids into text as they arrive. A token may end inside a character; its bytes are held back until the
 // character is complete, so every returned string is UTF-8 and their concatenation is the text.
-type Stream struct {
+type stream struct {
 	t          *Tokenizer
 	pending    []byte // the beginning of a character
 	stripSpace bool   // the next piece begins with a space that encoding put there
 }
 
-// NewStream begins a text that continues after the ids of a prompt. They decide whether a SentencePiece vocabulary's
+// newStream begins a text that continues after the ids of a prompt. They decide whether a SentencePiece vocabulary's
 // first space belongs to the text: Encode puts one before text that follows nothing or a special token.
-func (t *Tokenizer) NewStream(prompt []int32) *Stream {
-	s := &Stream{t: t}
+func (t *Tokenizer) newStream(prompt []int32) *stream {
+	s := &stream{t: t}
 	s.stripSpace = t.spm && t.prefix && (len(prompt) == 0 || t.standsAlone(prompt[len(prompt)-1]))
 	return s
 }
@@ -26,9 +26,9 @@ func (t *Tokenizer) standsAlone(id int32) bool {
 	return t.has(id) && (t.kinds[id] == control || t.kinds[id] == userDefined || t.kinds[id] == unknown)
 }
 
-// Push adds a token and returns the text that is now certain, often empty.
+// push adds a token and returns the text that is now certain, often empty.
 // Bytes become U+FFFD, one for each, once they can no longer be completed.
-func (s *Stream) Push(id int32) string {
+func (s *stream) push(id int32) string {
 	piece := s.t.Piece(id)
 	switch {
 	case s.t.spm && s.t.prefix && s.t.standsAlone(id):
@@ -56,8 +56,8 @@ func (s *Stream) Push(id int32) string {
 	return out
 }
 
-// Flush ends the text: what was held back becomes U+FFFD, one for each byte.
-func (s *Stream) Flush() string {
+// flush ends the text: what was held back becomes U+FFFD, one for each byte.
+func (s *stream) flush() string {
 	out := toUTF8(s.pending)
 	s.pending = s.pending[:0]
 	return out

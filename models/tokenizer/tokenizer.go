@@ -211,13 +211,13 @@ func (m *meter) spend(n int) bool {
 }
 
 // Decode returns the text of a complete sequence. Control tokens show nothing and an invalid UTF-8 byte becomes
-// U+FFFD. Decode(Encode(s)) is s for any UTF-8 s that the vocabulary can write. Use a Stream for a growing text.
+// U+FFFD. Decode(Encode(s)) is s for any UTF-8 s that the vocabulary can write. Use a Writer for a growing text.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
-	s := t.NewStream(nil)
+	s := t.newStream(nil)
 	for _, id := range ids {
-		b.WriteString(s.Push(id))
+		b.WriteString(s.push(id))
 	}
-	b.WriteString(s.Flush())
+	b.WriteString(s.flush())
 	return b.String()
 }

@@ -100,11 +100,11 @@ func TestVocabularyFiles(t *testing.T) {
 
 func streamed(tok *Tokenizer, ids []int32) string {
 	var b strings.Builder
-	s := tok.NewStream(nil)
+	s := tok.newStream(nil)
 	for _, id := range ids {
-		b.WriteString(s.Push(id))
+		b.WriteString(s.push(id))
 	}
-	return b.String() + s.Flush()
+	return b.String() + s.flush()
 }
 
 func TestSpecialIDs(t *testing.T) {

@@ -11,7 +11,7 @@ const (
 // Writer turns committed tokens into text: complete characters only, and nothing from the first stop string on. It
 // holds text back that may still become a stop string.
 type Writer struct {
-	stream *Stream
+	stream *stream
 	stops  []string
 	until  func(text string) bool
 	held   string   // may still become a stop string
@@ -22,14 +22,14 @@ type Writer struct {
 // strings, each of 1 to MaxStopBytes bytes, and after the token for whose text until returns true. until, which may be
 // nil, gets no text that may still become a stop string.
 func (t *Tokenizer) NewWriter(prompt []int32, stops []string, until func(text string) bool) *Writer {
-	return &Writer{stream: t.NewStream(prompt), stops: stops, until: until}
+	return &Writer{stream: t.newStream(prompt), stops: stops, until: until}
 }
 
 // Write adds tokens up to the one that ends the text. It returns how many it added and whether the text ended.
 func (w *Writer) Write(tokens []int32) (n int, ended bool) {
 	w.pieces = w.pieces[:0]
 	for i, id := range tokens {
-		w.held += w.stream.Push(id)
+		w.held += w.stream.push(id)
 		safe := w.find()
 		if ended = safe >= 0; !ended {
 			safe = len(w.held) - w.partial()
@@ -38,7 +38,7 @@ func (w *Writer) Write(tokens []int32) (n int, ended bool) {
 		w.held = w.held[safe:]
 		if ended || w.until != nil && w.until(w.pieces[i]) {
 			w.held = ""
-			w.stream.Flush() // drops the beginning of a character
+			w.stream.flush() // drops the beginning of a character
 			return i + 1, true
 		}
 	}
@@ -78,7 +78,7 @@ func (w *Writer) Take(end bool) []string {
 		if len(pieces) == 0 {
 			pieces = append(pieces, "")
 		}
-		pieces[len(pieces)-1] += w.held + w.stream.Flush()
+		pieces[len(pieces)-1] += w.held + w.stream.flush()
 		w.held = ""
 	}
 	return pieces
