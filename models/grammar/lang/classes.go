@@ -5,6 +5,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf16"
+
+	"foretoken/internal/quote"
 )
 
 // The classes of ECMA-262: \d, \w, \s and all but line terminators.
@@ -142,7 +144,7 @@ func (p *parser) classEscape() (all []Range, ok bool) {
 			return nil, true
 		}
 		if all = p.property(name); all == nil {
-			p.fail("a property that is not known or not supported: %s", printable(name))
+			p.fail("a property that is not known or not supported: %s", quote.Name(name))
 			return nil, true
 		}
 		p.at = len(p.s) - len(rest)
@@ -157,14 +159,6 @@ func (p *parser) classEscape() (all []Range, ok bool) {
 		all = except(all)
 	}
 	return all, true
-}
-
-// printable is a name fit for an error.
-func printable(name string) string {
-	if len(name) > 40 || strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return "its name is too long or has other characters than ASCII"
-	}
-	return name
 }
 
 func (p *parser) complement(name string, all []Range) []Range {
