@@ -100,9 +100,6 @@ func TestDefaultsOnlyForMissingKeys(t *testing.T) {
 	if v, err := f.Uint32Or("missing", 7); v != 7 || err != nil {
 		t.Error(v, err)
 	}
-	if v, err := f.Float32Or("missing", 7); v != 7 || err != nil {
-		t.Error(v, err)
-	}
 	if v, err := f.BoolOr("missing", true); !v || err != nil {
 		t.Error(v, err)
 	}

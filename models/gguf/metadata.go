@@ -200,11 +200,6 @@ func (f *File) Uint32Or(key string, missing uint32) (uint32, error) {
 	return or(f, key, missing, f.Uint32)
 }
 
-// Float32Or is Float32 with a value for a key that is not there.
-func (f *File) Float32Or(key string, missing float32) (float32, error) {
-	return or(f, key, missing, f.Float32)
-}
-
 // BoolOr is Bool with a value for a key that is not there.
 func (f *File) BoolOr(key string, missing bool) (bool, error) {
 	return or(f, key, missing, f.Bool)
