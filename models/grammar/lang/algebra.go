@@ -278,12 +278,17 @@ type subsets struct {
 	key    []byte
 }
 
+// appendKey appends numbers to the key of a map.
+func appendKey(key []byte, numbers []int32) []byte {
+	for _, n := range numbers {
+		key = binary.LittleEndian.AppendUint32(key, uint32(n))
+	}
+	return key
+}
+
 // id is the number of a set, which is sorted; -1 when no more may be spent.
 func (u *subsets) id(set []int32) int32 {
-	u.key = u.key[:0]
-	for _, at := range set {
-		u.key = binary.LittleEndian.AppendUint32(u.key, uint32(at))
-	}
+	u.key = appendKey(u.key[:0], set)
 	id, ok := u.known[string(u.key)]
 	if !ok {
 		if !u.m.spend(8 + len(set)/2) {
@@ -341,10 +346,7 @@ func (u *subsets) union(parts []int32) []Range {
 	if len(parts) == 1 {
 		return u.abc.parts[parts[0]]
 	}
-	u.key = u.key[:0]
-	for _, p := range parts {
-		u.key = binary.LittleEndian.AppendUint32(u.key, uint32(p))
-	}
+	u.key = appendKey(u.key[:0], parts)
 	ranges, ok := u.ranges[string(u.key)]
 	if !ok {
 		var all []Range

@@ -122,10 +122,7 @@ func (b *builder) track(i int) bool {
 
 // moment is the number of some states of trackers.
 func (b *builder) moment(states []int32) int32 {
-	b.key = b.key[:0]
-	for _, s := range states {
-		b.key = binary.LittleEndian.AppendUint32(b.key, uint32(s))
-	}
+	b.key = appendKey(b.key[:0], states)
 	id, ok := b.moments[string(b.key)]
 	if !ok {
 		id = int32(len(b.states))
