@@ -76,14 +76,8 @@ async function read() {
   const sources = [];
   const add = async (file, page) =>
     sources.push({ file, page, text: await fs.readFile(path.join(root, file), "utf8"), generated: false });
-  for (const name of SECTIONS.flatMap(({ pages }) => pages)) await add(`docs/${name}.md`, `${name}.html`);
-  for (const [name, file] of Object.entries(ELSEWHERE)) {
-    const there = await fs.access(path.join(root, file)).then(
-      () => true,
-      () => false,
-    );
-    if (there) await add(file, `${name}.html`);
-  }
+  for (const name of SECTIONS.flatMap(({ pages }) => pages))
+    await add(ELSEWHERE[name] ?? `docs/${name}.md`, `${name}.html`);
   // Pages that no section lists go to the end of the last section.
   const listed = new Set(sources.map(({ file }) => file));
   for (const name of (await fs.readdir(path.join(root, "docs"))).sort()) {
@@ -104,10 +98,6 @@ function frames(pages) {
     title,
     links: names.map((name) => entry(`${name}.html`)),
   }));
-  const elsewhere = Object.keys(ELSEWHERE)
-    .map((name) => `${name}.html`)
-    .filter((page) => byPage.has(page));
-  sections.at(-1).links.push(...elsewhere.map(entry));
   const order = sections.flatMap(({ links }) => links);
   const references = {
     title: "Reference",

@@ -1,8 +1,8 @@
 /** The pages of the site, their order, and their Markdown files. */
 
-/** The sections of the navigation; a name stands for docs/NAME.md. */
+/** The sections of the navigation; a name stands for a page of ELSEWHERE, else for docs/NAME.md. */
 export const SECTIONS = [
-  { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames"] },
+  { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames", "examples"] },
   {
     title: "Use",
     pages: [
@@ -15,13 +15,28 @@ export const SECTIONS = [
       "drafters",
       "adapters",
       "models",
+      "built-in-pair",
       "troubleshooting",
     ],
   },
   { title: "Measure", pages: ["performance", "benchmarks", "other-engines", "gpus", "gpu-audit", "gpus-d3d12-metal"] },
   {
     title: "Inside",
-    pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending", "publishing"],
+    pages: ["architecture", "reliability", "attacks", "security", "contributing", "extending", "publishing"],
+  },
+  {
+    title: "Why",
+    pages: [
+      "why-spec",
+      "why-kernels",
+      "why-webgpu",
+      "why-simd",
+      "why-session",
+      "why-models",
+      "why-web",
+      "why-serve",
+      "why-bench",
+    ],
   },
 ];
 
@@ -30,10 +45,28 @@ export const ELSEWHERE = {
   "built-in-pair": "models/demo/README.md",
   examples: "docs/examples/README.md",
   security: "SECURITY.md",
+  "why-spec": "spec/DECISIONS.md",
+  "why-kernels": "webgpu/kernels/DECISIONS.md",
+  "why-webgpu": "webgpu/DECISIONS.md",
+  "why-simd": "webgpu/simd/DECISIONS.md",
+  "why-session": "internal/DECISIONS.md",
+  "why-models": "models/DECISIONS.md",
+  "why-web": "web/DECISIONS.md",
+  "why-serve": "cmd/foretoken/serve/DECISIONS.md",
+  "why-bench": "bench/DECISIONS.md",
 };
 
 /** Short titles for the navigation. */
 export const SHORT = {
   index: "Overview",
   "built-in-pair": "The built-in pair",
+  "why-spec": "Drafting and verifying",
+  "why-kernels": "Kernels",
+  "why-webgpu": "Devices",
+  "why-simd": "The cpu device",
+  "why-session": "A session's life",
+  "why-models": "Models and text",
+  "why-web": "The page",
+  "why-serve": "The server",
+  "why-bench": "Measuring",
 };

@@ -1,6 +1,6 @@
 /**
- * Tests the examples of README.md and docs/*.md: runs commands, checks code, and loads pages. docs/contributing.md
- * describes the kinds of blocks.
+ * Tests the examples of README.md, docs/*.md and the folders' DECISIONS.md: runs commands, checks code, and loads
+ * pages. docs/contributing.md describes the kinds of blocks.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
@@ -12,12 +12,14 @@ import { Session, workshop } from "./shell.mjs";
 import { checkGo, checkTypes } from "./snippets.mjs";
 import { commandsOf, complaint, testsOf } from "./text.mjs";
 import { openSite, tryPage } from "./browser.mjs";
+import { ELSEWHERE } from "../pages.mjs";
 import { limit } from "../../test/site.mjs";
 import { pages as reported } from "../../../scripts/reports.mjs";
 
 const root = path.dirname(path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url)))));
 const names = [
   "README.md",
+  ...Object.values(ELSEWHERE).filter((name) => name.endsWith("DECISIONS.md")),
   ...(await fs.readdir(path.join(root, "docs"))).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`),
 ];
 const pages = await Promise.all(
