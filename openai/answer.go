@@ -68,7 +68,7 @@ type generation struct {
 func (g *generation) decode(ids [][]int32) (*Answer, error) {
 	q := g.asked
 	g.head = completion{ID: NewID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(),
-		Model: g.model.options.Model, Fingerprint: g.model.fingerprint}
+		Model: g.model.Model, Fingerprint: g.model.fingerprint}
 	if q.Endpoint == ChatCompletions {
 		g.head.ID, g.head.Object = NewID("chatcmpl-"), "chat.completion"
 		if q.stream {
@@ -172,7 +172,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	if result.Finish == spec.FinishAborted {
 		return context.Cause(g.ctx)
 	}
-	finish := finishes[result.Finish]
+	finish := finishOf(result.Finish)
 	c := choice{Index: index, Finish: &finish}
 	switch {
 	case q.stream:

@@ -69,7 +69,7 @@ func (a *Request) textList(f *fields, name, what string) {
 
 // embed embeds the texts one after the other. Others may have their turns between them.
 func (g *generation) embed(ids [][]int32) (*Answer, error) {
-	out := embeddings{Object: "list", Model: g.model.options.Model}
+	out := embeddings{Object: "list", Model: g.model.Model}
 	for i, text := range ids {
 		if i > 0 {
 			if err := g.host.Yield(); err != nil {

@@ -83,7 +83,8 @@ func (w *host) do(path, body string) answered {
 
 func (w *host) answer(path, body string, send func([]byte) error) (streams bool, rest [][]byte, err error) {
 	yield := func() error { return nil }
-	q, e := Parse([]byte(body), Paths[path], &w.options)
+	endpoint, _ := EndpointOf(path)
+	q, e := Parse([]byte(body), endpoint, &w.options)
 	if e == nil {
 		e = w.model.Check(q)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,7 +36,11 @@ func parseFields(body []byte) (*fields, *Error) {
 	if f.raw == nil {
 		return nil, badJSON("the body is null; want a JSON object")
 	}
-	maps.DeleteFunc(f.raw, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	for name, v := range f.raw {
+		if string(v) == "null" {
+			delete(f.raw, name)
+		}
+	}
 	return f, nil
 }
 
@@ -130,15 +133,22 @@ func (f *fields) stops(name string) []string {
 	return all
 }
 
-// neutral refuses fields that cannot be done yet, unless their value asks for nothing.
-func (f *fields) neutral(why string, values map[string][]string) {
-	for _, name := range slices.Sorted(maps.Keys(values)) {
+// neutral is a field that cannot be done yet, with the values that ask for nothing.
+type neutral struct {
+	name   string
+	values []string
+}
+
+// neutral refuses fields whose values ask for something.
+func (f *fields) neutral(why string, all []neutral) {
+	for _, n := range all {
+		name := n.name
 		raw, ok := f.take(name)
 		if !ok {
 			continue
 		}
 		var b bytes.Buffer
-		if json.Compact(&b, raw) == nil && slices.Contains(values[name], b.String()) { // bound: written out
+		if json.Compact(&b, raw) == nil && slices.Contains(n.values, b.String()) { // bound: written out
 			continue
 		}
 		f.fail(unsupported(name, "%s is %s, which is not supported: %s", name, Brief(raw), why))
@@ -157,11 +167,17 @@ func (f *fields) end() *Error {
 	if f.err != nil {
 		return f.err
 	}
-	for _, unknown := range slices.Sorted(maps.Keys(f.raw)) {
-		name := Brief([]byte(unknown))
-		return wrong("unknown_parameter", name, "there is no parameter %s%s", name, hint.DidYouMean(unknown, f.asked))
+	if len(f.raw) == 0 {
+		return nil
 	}
-	return nil
+	unknown, first := "", true
+	for name := range f.raw {
+		if first || name < unknown {
+			unknown, first = name, false
+		}
+	}
+	name := Brief([]byte(unknown))
+	return wrong("unknown_parameter", name, "there is no parameter %s%s", name, hint.DidYouMean(unknown, f.asked))
 }
 
 // Brief shortens a value for a message, as text that neither breaks a line nor steers a terminal.

@@ -22,12 +22,11 @@ func (a *Request) conversation(f *fields) {
 		f.fail(invalid("messages", "there are %d messages; want at most %d", len(messages), maxMessages))
 	}
 	for i, raw := range messages {
-		m, err := message(raw, at("messages", i))
-		if err != nil {
+		a.messages = append(a.messages, foretoken.Message{})
+		if err := message(&a.messages[i], raw, at("messages", i)); err != nil {
 			f.fail(err)
 			break
 		}
-		a.messages = append(a.messages, m)
 	}
 	a.functions(f)
 	var vars map[string]json.RawMessage
@@ -37,18 +36,18 @@ func (a *Request) conversation(f *fields) {
 			f.fail(invalid("chat_template_kwargs", "%s", public.Message(err)))
 		}
 	}
-	f.neutral("only text is produced", map[string][]string{
-		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`},
-		"verbosity": {`"medium"`},
-		"functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "moderation": nil,
-	})
+	f.neutral("only text is produced", onlyText)
 	// Hints for a service with many machines and customers, and for a drafter of another kind.
 	f.ignore("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 		"prompt_cache_options", "prediction")
 }
 
-// message reads one of a conversation; param names it.
-func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) {
+var onlyText = []neutral{{"audio", nil}, {"function_call", []string{`"none"`, `"auto"`}}, {"functions", []string{"[]"}},
+	{"modalities", []string{`["text"]`}}, {"moderation", nil}, {"reasoning_effort", []string{`"none"`}},
+	{"verbosity", []string{`"medium"`}}, {"web_search_options", nil}}
+
+// message reads one of a conversation into m; param names it.
+func message(m *foretoken.Message, raw json.RawMessage, param string) *Error {
 	var v struct {
 		Role       *string           `json:"role"`
 		Content    json.RawMessage   `json:"content"`
@@ -59,10 +58,10 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		ToolCallID string            `json:"tool_call_id"`
 	}
 	if err := strictjson.DecodeForeign(raw, &v); err != nil {
-		return m, wrongIn(param, err, "%s is %s; want an object", param, Brief(raw))
+		return wrongIn(param, err, "%s is %s; want an object", param, Brief(raw))
 	}
 	if v.Role == nil {
-		return m, missing(param+".role", "%s has no role", param)
+		return missing(param+".role", "%s has no role", param)
 	}
 	switch *v.Role {
 	case foretoken.RoleSystem, foretoken.RoleUser, foretoken.RoleAssistant, foretoken.RoleTool:
@@ -70,11 +69,11 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	case "developer": // the later name of system
 		m.Role = foretoken.RoleSystem
 	default:
-		return m, invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param,
+		return invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param,
 			Brief([]byte(*v.Role)))
 	}
-	if err := content(&m, v.Content, param+".content"); err != nil {
-		return m, err
+	if err := content(m, v.Content, param+".content"); err != nil {
+		return err
 	}
 	absent := !given(v.Content)
 	if absent && v.Refusal != nil {
@@ -82,26 +81,26 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	}
 	switch {
 	case absent && (m.Role != foretoken.RoleAssistant || len(v.ToolCalls) == 0):
-		return m, missing(param+".content", "%s has no content", param)
+		return missing(param+".content", "%s has no content", param)
 	case m.Role != foretoken.RoleAssistant && len(v.ToolCalls) > 0:
-		return m, invalid(param+".tool_calls", "%s has tool calls, which only the assistant makes", param)
+		return invalid(param+".tool_calls", "%s has tool calls, which only the assistant makes", param)
 	case m.Role == foretoken.RoleTool && v.ToolCallID == "":
-		return m, missing(param+".tool_call_id", "%s is a tool's and does not say which call it answers", param)
+		return missing(param+".tool_call_id", "%s is a tool's and does not say which call it answers", param)
 	}
 	for i, raw := range v.ToolCalls {
 		var c chat.ToolCall
 		at := at(param+".tool_calls", i)
 		if err := strictjson.DecodeForeign(raw, &c); err != nil {
-			return m, wrongIn(at, err, `%s is %s; want {"id": …, "type": "function", "function": {"name": …}}`, at,
+			return wrongIn(at, err, `%s is %s; want {"id": …, "type": "function", "function": {"name": …}}`, at,
 				Brief(raw))
 		}
 		if c.Name == "" {
-			return m, missing(at+".function.name", "%s has no name of a function", at)
+			return missing(at+".function.name", "%s has no name of a function", at)
 		}
 		m.ToolCalls = append(m.ToolCalls, c)
 	}
 	m.Reasoning, m.Name, m.ToolCallID = v.Reasoning, v.Name, v.ToolCallID
-	return m, nil
+	return nil
 }
 
 // content reads the content of m: a text, or a list of parts that are texts.
@@ -124,8 +123,8 @@ func content(m *foretoken.Message, raw json.RawMessage, param string) *Error {
 		return wrongIn(param, err, "%s is %s; want a string or a list of parts", param, Brief(raw))
 	}
 	var texts []string
-	for i, p := range parts {
-		switch {
+	for i := range parts {
+		switch p := &parts[i]; {
 		case p.Type == "text" && p.Text != nil:
 			texts = append(texts, *p.Text)
 		case p.Type == "refusal" && p.Refusal != nil:

@@ -8,10 +8,11 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 
@@ -57,17 +58,17 @@ func DefaultRequest() foretoken.Request {
 // Model is an engine with what requests need to know of it. The engine's own Info may change while it reopens a lost
 // device.
 type Model struct {
+	Options
 	Info foretoken.Info // without the folders of files
 
 	engine      Engine
-	options     Options
 	fingerprint string
 	files       map[string]string // what clients are told of them; errors name a file before a colon
 }
 
 // NewModel returns the model that answers with an engine.
 func NewModel(e Engine, o Options) *Model {
-	m := &Model{engine: e, options: o, Info: e.Info(), files: e.Files()}
+	m := &Model{engine: e, Options: o, Info: e.Info(), files: e.Files()}
 	info := &m.Info
 	info.Target.File = filepath.Base(info.Target.File) // clients need no folders
 	for _, i := range []**graph.Info{&info.Draft, &info.EAGLE3} {
@@ -97,16 +98,14 @@ func (m *Model) told(err error) string {
 
 // NewID returns an id of 96 random bits behind a prefix, such as "chatcmpl-".
 func NewID(prefix string) string {
-	var b [12]byte
-	rand.Read(b[:])
-	return prefix + hex.EncodeToString(b[:])
+	return fmt.Sprintf("%s%016x%08x", prefix, rand.Uint64(), rand.Uint32())
 }
 
 // Check refuses requests beyond the loaded models.
 func (m *Model) Check(a *Request) *Error {
-	info, candidates := &m.Info, m.options.Candidates
-	if a.model != m.options.Model {
-		return NoModel(a.model, m.options.Model)
+	info, candidates := &m.Info, m.Candidates
+	if a.model != m.Model {
+		return NoModel(a.model, m.Model)
 	}
 	name := "logprobs"
 	if a.Endpoint == ChatCompletions && a.top > 0 {

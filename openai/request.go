@@ -68,9 +68,17 @@ const (
 	Embeddings
 )
 
-// Paths are the endpoints' own.
-var Paths = map[string]Endpoint{
-	"/v1/completions": Completions, "/v1/chat/completions": ChatCompletions, "/v1/embeddings": Embeddings,
+// EndpointOf returns the endpoint of a path, if there is one.
+func EndpointOf(path string) (e Endpoint, ok bool) {
+	switch path {
+	case "/v1/completions":
+		return Completions, true
+	case "/v1/chat/completions":
+		return ChatCompletions, true
+	case "/v1/embeddings":
+		return Embeddings, true
+	}
+	return 0, false
 }
 
 // field names the member with a request's texts.
@@ -375,11 +383,10 @@ func (a *Request) texts(f *fields) {
 	a.length(f, "max_tokens")
 	a.textList(f, "prompt", "the text to continue")
 	f.into("echo", &a.settings.Echo, "true or false")
-	f.neutral("each text is decoded once, from its beginning", map[string][]string{
-		"best_of": {"1"},
-		"suffix":  {`""`},
-	})
+	f.neutral("each text is decoded once, from its beginning", decodedOnce)
 }
+
+var decodedOnce = []neutral{{"best_of", []string{"1"}}, {"suffix", []string{`""`}}}
 
 // prompts reads the four forms of a prompt, which their first bytes tell apart; none where it is an empty list.
 func prompts(raw json.RawMessage) (all []prompt, err error) {

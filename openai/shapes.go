@@ -84,9 +84,12 @@ func (u *utterance) read(text string, end bool) (content string, calls []toolCal
 	return content, calls
 }
 
-// finishes are the API's words for why a text ended.
-var finishes = map[spec.Finish]string{
-	spec.FinishEOS: "stop", spec.FinishStop: "stop", spec.FinishLength: "length", spec.FinishContext: "length",
+// finishOf returns the API's word for why a text ended.
+func finishOf(f spec.Finish) string {
+	if f == spec.FinishEOS || f == spec.FinishStop {
+		return "stop"
+	}
+	return "length"
 }
 
 // usage counts a request's tokens.

@@ -24,7 +24,7 @@ func (m *Model) Tokens(q *Request, yield func() error) ([][]int32, error) {
 		room, with = room+1, ""
 	}
 	if q.Endpoint == ChatCompletions {
-		template := cmp.Or(q.template, m.options.Template)
+		template := cmp.Or(q.template, m.Template)
 		if err := m.engine.CanChat(); err != nil && gguf.Blank(template) {
 			e := wrong("no_chat_template", "messages", "the model has no chat template that can be used; give one "+
 				"with --chat-template, or in JavaScript chat_template, or use completions")

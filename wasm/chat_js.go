@@ -19,17 +19,14 @@ type chatInfo struct {
 	Problem string `json:"problem"` // why not, or empty
 }
 
-// chatAction is an operation on a conversation: open, send, regenerate or edit; complete answers the last of
-// Messages and leaves the session's conversation unchanged.
+// chatAction is an operation on a conversation: open, send, regenerate or edit.
 type chatAction struct {
 	Do string `json:"do"`
 
-	System   string                     `json:"system"` // of open and complete, as are the next six
+	System   string                     `json:"system"` // of open, as are the next five
 	Messages []foretoken.Message        `json:"messages"`
 	Template string                     `json:"template"`
 	Tools    []json.RawMessage          `json:"tools"`
-	Choice   json.RawMessage            `json:"tool_choice"`         // of complete, see chat.ToolChoice
-	Several  bool                       `json:"parallel_tool_calls"` // of complete
 	Vars     map[string]json.RawMessage `json:"vars"`
 	Reserve  int                        `json:"reserve"`
 
@@ -69,34 +66,16 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 			m.SetParts(m.Parts)
 		}
 	}
-	var err error
-	var call json.RawMessage
-	conversation := e.chat
-	if a.Do == "complete" {
-		if len(a.Messages) == 0 {
-			return nil, withCode("bad_option",
-				errors.New("foretoken: chat: field messages is empty; give at least one message"))
-		}
-		last := len(a.Messages) - 1
-		a.Message, a.Messages = a.Messages[last], a.Messages[:last]
-		var told bool
-		if call, told, err = chat.ToolChoice(a.Choice, a.Tools, a.Several); err != nil {
-			return nil, withCode("bad_option", err)
-		}
-		if !told {
-			a.Tools = nil
-		}
-	}
-	if a.Do == "open" || a.Do == "complete" {
-		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages,
-			Template: a.Template, Tools: a.Tools, Vars: chat.Variables(a.Vars), Reserve: a.Reserve}); err != nil {
+	if a.Do == "open" {
+		conversation, err := e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages,
+			Template: a.Template, Tools: a.Tools, Vars: chat.Variables(a.Vars), Reserve: a.Reserve})
+		if err != nil {
 			return nil, err
 		}
-	}
-	if a.Do == "open" {
 		e.chat = conversation
 		return stateOf(conversation), nil
 	}
+	conversation := e.chat
 	if conversation == nil {
 		return nil, withCode("disposed", errors.New("foretoken: no conversation was begun"))
 	}
@@ -107,21 +86,10 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
-	if call != nil {
-		if err := r.Constraints.Call(call); err != nil {
-			return nil, withCode("bad_option", err)
-		}
-		var layout struct {
-			Compact *bool `json:"json_compact"`
-		}
-		if strictjson.DecodeForeign(a.Request, &layout) == nil && layout.Compact != nil {
-			r.JSONCompact = *layout.Compact
-		}
-	}
 	r.process(args)
 	var reply *foretoken.Reply
 	switch emit := e.eventsTo(args, "", r.Trace); a.Do {
-	case "send", "complete":
+	case "send":
 		reply, err = conversation.Send(ctx, a.Message, r.Request, emit)
 	case "regenerate":
 		reply, err = conversation.Regenerate(ctx, r.Request, emit)
@@ -129,7 +97,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 		reply, err = conversation.Edit(ctx, a.Index, a.Content, r.Request, emit)
 	default:
 		err = withCode("bad_option",
-			fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate, edit or complete", a.Do))
+			fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate or edit", a.Do))
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
+	"foretoken/openai"
 	"foretoken/trace"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
@@ -23,6 +24,7 @@ type engine struct {
 	dev      webgpu.Device
 	session  *foretoken.Session
 	chat     *foretoken.Chat         // the session's conversation; nil before one is begun
+	model    *openai.Model           // the session, for requests of OpenAI's API
 	fit      *foretoken.Calibrations // of the session
 	note     string
 	kept     string // the key of what is kept for its device; see tuningKey
@@ -47,7 +49,8 @@ func install() error {
 	for name, work := range map[string]apiMethod{
 		"open": e.open, "methods": e.methods, "inspect": e.inspect, "close": e.close,
 		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse), "trace": e.trace,
-		"embed": e.inSession(e.embed), "bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
+		"openai": e.inSession(e.answer), "embed": e.inSession(e.embed), "bench": e.inSession(e.bench),
+		"measure": e.inSession(e.measure),
 	} {
 		f, err := promised(work)
 		if err != nil {
@@ -223,6 +226,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	e.recorder = trace.NewRecorder(e.session.Tokenizer().Piece)
+	e.model = newModel(e.session, o.Candidates)
 	go saveTuning(key, e.session.Tuning())
 	return e.info()
 }
@@ -288,7 +292,7 @@ func (e *engine) info() (string, error) {
 func (e *engine) release() {
 	if e.session != nil {
 		e.session.Close()
-		e.session, e.chat, e.recorder = nil, nil, nil
+		e.session, e.chat, e.model, e.recorder = nil, nil, nil, nil
 	}
 	if e.dev != nil {
 		e.dev.Destroy()

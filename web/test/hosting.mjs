@@ -54,7 +54,7 @@ const api = (frame, base) =>
 
 function check(got, secure) {
   assert.match(got.text ?? got, /^\n\t/);
-  assert.match(got.answer, /^chatcmpl-[0-9a-f]{32}$/);
+  assert.match(got.answer, /^chatcmpl-[0-9a-f]{24}$/);
   assert.match(got.call?.id ?? JSON.stringify(got), /^call\w{5,}$/);
   assert.equal(got.call.function.name, "f");
   assert.equal(got.isSecureContext, secure);

@@ -155,6 +155,7 @@ async function converse({ number, each, long, context }) {
       const plain = await window.engine.chat.completions.create({
         messages: visible,
         chat_template: template,
+        temperature: 0,
         ...same,
         ...(json_object ? { response_format: { type: "json_object" } } : {}),
         // The API's JSON is compact unless the request says otherwise; the conversation's is not.

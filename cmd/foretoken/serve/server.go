@@ -221,7 +221,7 @@ func (s *Server) route(a *answer, r *http.Request) {
 		"/v1/models":         {read, func() { s.models(a) }},
 		"/v1/models/{model}": {read, func() { s.model(a, model) }},
 	}[path]
-	if endpoint, found := openai.Paths[path]; found {
+	if endpoint, found := openai.EndpointOf(path); found {
 		does.methods, does.answer, ok = write, func() { s.complete(a, r, endpoint) }, true
 	}
 	switch {

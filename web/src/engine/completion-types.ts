@@ -1,11 +1,7 @@
 /** The requests and answers of OpenAI's API for chat completions. */
-import type { Result, Stats } from "../protocol/protocol.ts";
-import type { GenerateOptions } from "./generation.ts";
-import type { Tool, ToolCall } from "./tool-calls.ts";
+import type { GenerateRequest, Result, Stats } from "../protocol/protocol.ts";
 
-export type { Tool, ToolCall } from "./tool-calls.ts";
-
-/** A request. Names, meanings and ranges follow OpenAI's API; missing settings use the engine's defaults. */
+/** A request. Names, meanings, ranges and defaults are those of OpenAI's API. */
 export interface ChatCompletionRequest {
   messages: readonly ChatMessage[];
   /** Ignored: the engine has one model. */
@@ -16,7 +12,10 @@ export interface ChatCompletionRequest {
   max_completion_tokens?: number | null;
   temperature?: number | null;
   top_p?: number | null;
-  /** 64 bits: a BigInt beyond 2^53, where numbers lose digits. Default: random. The answer contains it. */
+  /** Sampling's top-k and min-p, with the names that vLLM uses; 0 is off. */
+  top_k?: number | null;
+  min_p?: number | null;
+  /** 64 bits: a BigInt beyond 2^53, where numbers lose digits. Default: random; the usage has it. */
   seed?: number | bigint | null;
   stop?: string | readonly string[] | null;
   /** Tokens that end the text like the model's own end-of-text tokens, as in vLLM. */
@@ -30,6 +29,9 @@ export interface ChatCompletionRequest {
   /** At most the `candidates` of {@link LoadOptions}. */
   top_logprobs?: number | null;
   response_format?: ResponseFormat | null;
+  /** Instead of it, as in llama.cpp: a grammar in GBNF, or a JSON Schema. */
+  grammar?: string | null;
+  json_schema?: object | null;
   /** Functions that the chat template describes to the model; its calls are in `tool_calls`. */
   tools?: readonly Tool[] | null;
   /**
@@ -52,9 +54,12 @@ export interface ChatCompletionRequest {
   /** A chat template in Jinja that replaces the model's, and its variables, with the names that vLLM uses. */
   chat_template?: string | null;
   chat_template_kwargs?: Readonly<Record<string, unknown>> | null;
-  /** Settings outside OpenAI's API, such as `policy`, `depth`, `grammar` (GBNF), `min_p`. */
-  foretoken?: Omit<GenerateOptions, "signal" | "logits_processor"> | null;
+  /** Settings outside OpenAI's API, such as `policy`, `depth`, `json_open`. */
+  foretoken?: Omit<GenerateRequest, "prompt" | "seed" | "top_k_sampling" | "echo" | "json_object" | AlsoOpenAI> | null;
 }
+
+/** The settings of the engine that requests have under the same name. */
+type AlsoOpenAI = keyof GenerateRequest & keyof Omit<ChatCompletionRequest, "foretoken" | "top_k">;
 
 /** One message of a request. */
 export interface ChatMessage {
@@ -83,7 +88,8 @@ export type ResponseFormat =
 export interface TokenLogprob {
   token: string;
   logprob: number;
-  bytes: null;
+  /** In UTF-8; null for a token that shows no text. */
+  bytes: number[] | null;
 }
 
 /** Log-probabilities of an answer's tokens, each with the likeliest alternatives at its position. */
@@ -101,8 +107,8 @@ export interface Usage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
-  /** The engine's statistics of the last answer, and what {@link Result.unchecked} says of it. */
-  foretoken: Stats & Pick<Result, "unchecked">;
+  /** The method, the seed of the first answer (the next ones have the numbers after it), the engine's statistics of all. */
+  foretoken: { policy: string; seed: number; device: string; queue_ms: number; stats: Stats } & Pick<Result, "unchecked">;
 }
 
 /** A complete answer. */
@@ -112,8 +118,8 @@ export interface ChatCompletion {
   /** Seconds since 1970. */
   created: number;
   model: string;
+  /** Of what decides the bits: model, types, device. */
   system_fingerprint: string;
-  seed: number | bigint;
   choices: { index: number; message: AssistantMessage; finish_reason: FinishReason; logprobs: ChoiceLogprobs | null }[];
   usage: Usage;
 }
@@ -154,4 +160,25 @@ export interface ChatCompletionStream extends AsyncIterable<ChatCompletionChunk>
 export interface CompletionOptions {
   /** Aborting ends the answer within a round; the call rejects with code "aborted". */
   signal?: AbortSignal | undefined;
+}
+
+/** A function that the model may call. */
+export interface Tool {
+  type: "function";
+  function: {
+    name: string;
+    description?: string;
+    /** JSON Schema of the arguments. The model sees it; decoding enforces it only if `tool_choice` requires a call. */
+    parameters?: object;
+    /** Ignored. */
+    strict?: boolean | null;
+  };
+}
+
+/** A call that the model made. */
+export interface ToolCall {
+  id: string;
+  type: "function";
+  /** `arguments` is the JSON text that the model wrote, without white space; validate it before use. */
+  function: { name: string; arguments: string };
 }

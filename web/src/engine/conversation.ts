@@ -5,7 +5,7 @@ import { membersOf, typeName, wrong } from "./options.ts";
 import type { ChatAction, ChatReply, ChatState, Message } from "../protocol/protocol.ts";
 
 /** The actions that generate an answer. */
-export type Answerable = Exclude<ChatAction, { do: "open" | "complete" }>;
+export type Answerable = Exclude<ChatAction, { do: "open" }>;
 
 /** Starts an answer; `keep` receives the new state of the conversation, even after an abort. */
 type Ask = (action: Answerable, own: PageSide, keep: (state: ChatState) => void) => Generation<ChatReply>;

@@ -48,6 +48,7 @@ import type {
   Inspection,
   JSONText,
   Measurement,
+  OpenAIAnswer,
   Pooling,
   ProfileReport,
   Progress,
@@ -230,7 +231,7 @@ export class Engine {
       create: (async (request: ChatCompletionRequest, options?: CompletionOptions) => {
         // Pages that use no completions do not load their code.
         this.#completions ??= import("./openai.ts").then(
-          (module) => new module.ChatCompletions(this.#answerer()),
+          (module) => new module.ChatCompletions(this.#answer),
           (cause: unknown) => {
             this.#completions = undefined; // the next request tries again
             throw errorOf(cause);
@@ -241,42 +242,28 @@ export class Engine {
     },
   });
 
-  /** Returns the interface that answers lists of messages, independently of the conversation. */
-  #answerer(): Answerer {
-    const engine = this;
-    return {
-      get model() {
-        return engine.info.target.name;
-      },
-      get fingerprint() {
-        const { backend, adapter } = engine.info.device;
-        return `${backend} ${adapter}`.trim();
-      },
-      turns: engine.#turns,
-      answer: (chat, request) =>
-        engine.#answers(
-          (id) => ({
-            op: "chat",
-            id,
-            action: textOf({ do: "complete", ...chat, request: engine.#withPossibleMethod(request) }),
-          }),
-          request,
-          { inTurn: true },
-        ),
-    };
-  }
-
-  #answers(
-    message: (id: number) => ToWorker,
-    request: Omit<GenerateRequest, "prompt">,
-    own: PageSide & { inTurn?: true },
-    keep?: (state: ChatState) => void,
-  ): Generation<ChatReply> {
-    return this.#rounds<ChatReply>(message, request, own, (reply) => {
-      keep?.(reply);
-      return reply.result.stats;
-    });
-  }
+  /** Answers a request of OpenAI's API in its turn, independently of the conversation. */
+  readonly #answer: Answerer = async (path, body, onLine, signal) => {
+    const leave = await this.#turns.take(signal);
+    try {
+      const answer = await this.#exclusive(
+        () => this.#call<OpenAIAnswer>((id) => ({ op: "openai", id, path, body }), onLine),
+        new AbortController(),
+        signal,
+        true,
+      );
+      if (signal?.aborted) throw aborted(signal);
+      if (answer.stats) {
+        this.#method = answer.policy;
+        this.#totals.add(answer.stats);
+      }
+      return answer;
+    } catch (cause) {
+      throw (cause as ForetokenError).code === "aborted" ? aborted(signal) : cause;
+    } finally {
+      leave();
+    }
+  };
 
   async #converse(options: ChatOptions = {}): Promise<Conversation> {
     const action = textOf({ ...membersOf(options, CHAT_OPTIONS), do: "open" });
@@ -287,11 +274,14 @@ export class Engine {
     const conversation: Conversation = new Conversation(state, (action: Answerable, own, keep) => {
       if (this.#conversation !== conversation)
         throw new ForetokenError("disposed", "the conversation has ended: a new one was started");
-      return this.#answers(
+      return this.#rounds<ChatReply>(
         (id) => ({ op: "chat", id, action: textOf({ ...action, request: this.#withPossibleMethod(action.request) }) }),
         action.request,
         own,
-        keep,
+        (reply) => {
+          keep(reply);
+          return reply.result.stats;
+        },
       );
     });
     this.#conversation = conversation;
@@ -307,7 +297,7 @@ export class Engine {
   #rounds<R>(
     message: (id: number) => ToWorker,
     request: Omit<GenerateRequest, "prompt">,
-    { signal, logits_processor: processor, inTurn }: PageSide & { inTurn?: true },
+    { signal, logits_processor: processor }: PageSide,
     statsOf: (result: R) => Stats,
   ): Generation<R> {
     if (signal?.aborted) throw aborted(signal);
@@ -331,7 +321,6 @@ export class Engine {
       },
       work,
       signal,
-      inTurn,
     ).then(
       (all) => {
         this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;

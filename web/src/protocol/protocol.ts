@@ -3,7 +3,7 @@
  * messages between worker and page. Go passes structured data as JSON text, once a round; the worker forwards the
  * text without parsing it, and the page parses it.
  */
-import type { Exactness, GenerateRequest, Result } from "./generation.ts";
+import type { Exactness, GenerateRequest, Result, Stats } from "./generation.ts";
 import type { BenchMatrix, Measurement } from "./measurements.ts";
 import type { RequestSettings } from "./settings.ts";
 
@@ -58,6 +58,11 @@ export interface GoEngine {
   chat(actionJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
   /** Resolves with the rounds of the last generation or answer: a trace in base64, as JSON. */
   trace(): Promise<string>;
+  /**
+   * Answers a request of OpenAI's API, independently of the conversation; resolves with an {@link OpenAIAnswer}.
+   * `onLine` gets the lines of a stream.
+   */
+  openai(bodyJSON: string, path: string, onLine: (line: string) => void): Promise<string>;
   /** Embeds texts; resolves with a list of {@link Embedding}. */
   embed(requestJSON: string): Promise<string>;
   /** Runs a {@link BenchMatrix}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
@@ -252,19 +257,9 @@ export interface ChatOptions {
   reserve?: number;
 }
 
-/** The input of a single answer, outside the conversation. */
-export interface AnswerOptions extends ChatOptions {
-  /** Makes the answer a call of any tool, or of the named one. */
-  tool_choice?: "required" | { type: "function"; function: { name: string } };
-  /** With "required": the answer may be a list of calls. */
-  parallel_tool_calls?: boolean;
-}
-
 /** The actions of a conversation; an engine has one conversation at a time. */
 export type ChatAction =
   | ({ do: "open" } & ChatOptions)
-  /** Answers the last message, independently of the engine's conversation. */
-  | ({ do: "complete"; request: Omit<GenerateRequest, "prompt"> } & AnswerOptions)
   | { do: "send"; message: Message; request: AnswerRequest }
   | { do: "regenerate"; request: AnswerRequest }
   | { do: "edit"; index: number; content: string; request: AnswerRequest };
@@ -322,6 +317,17 @@ export interface Inspection {
   problem: string;
 }
 
+/** The answer to a request of OpenAI's API. */
+export interface OpenAIAnswer {
+  /** As HTTP has it. */
+  status: number;
+  /** JSON; empty for a stream, whose lines came before. */
+  body: string;
+  /** The method that drafted, and the statistics of all texts; of a request that generated. */
+  policy: string;
+  stats?: Stats;
+}
+
 declare const written: unique symbol;
 
 /** JSON text of what a caller passed, made and checked by textOf. */
@@ -351,6 +357,8 @@ export type ToWorker =
   | { op: "generate"; id: number; request: JSONText }
   | { op: "chat"; id: number; action: JSONText }
   | { op: "trace"; id: number }
+  /** A request of OpenAI's API, to be sent to `path`; each "update" carries lines of a stream. */
+  | { op: "openai"; id: number; path: string; body: JSONText }
   | { op: "embed"; id: number; request: JSONText }
   | { op: "bench"; id: number; matrix: JSONText }
   | { op: "measure"; id: number; measurement: JSONText }

@@ -101,6 +101,8 @@ export function serve(
           .finally(rounds.send);
       case "trace":
         return (await engine()).trace();
+      case "openai":
+        return (await engine()).openai(message.body, message.path, rounds.add).finally(rounds.send);
       case "embed":
         return (await engine()).embed(message.request);
       case "bench":

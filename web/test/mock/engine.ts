@@ -5,6 +5,7 @@
 import { ForetokenError } from "../../src/protocol/errors.ts";
 import catalog from "foretoken:catalog";
 import { configOf, exactnessOf } from "../../src/engine/methods.ts";
+import type { ChatCompletionRequest } from "../../src/engine/completion-types.ts";
 import { noCounts } from "./counts.ts";
 import { TraceWriter } from "./trace.ts";
 import type {
@@ -25,6 +26,7 @@ import type {
   Measure,
   Measurement,
   Message,
+  OpenAIAnswer,
   ProfileReport,
   Progress,
   Result,
@@ -250,19 +252,6 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         ];
         return JSON.stringify(state());
       }
-      if (action.do === "complete") {
-        const all = action.messages ?? [];
-        const result = JSON.parse(
-          await engine.generate(JSON.stringify({ ...action.request, prompt: all.at(-1)!.content }), onEvent),
-        ) as Result;
-        return JSON.stringify({
-          messages: [...all, { role: "assistant", content: result.text }],
-          unseen: 0,
-          note: "",
-          result,
-          dropped: 0,
-        } satisfies ChatReply);
-      }
       if (!messages) throw new Error("chat: no conversation is open");
       const before = state().unseen;
       let asked = messages;
@@ -276,6 +265,32 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       ) as Result;
       messages = [...asked, { role: "assistant", content: result.text }];
       return JSON.stringify({ ...state(), result, dropped: Math.max(0, state().unseen - before) } satisfies ChatReply);
+    },
+
+    async openai(bodyJSON, _path, onLine) {
+      const asked = JSON.parse(bodyJSON) as ChatCompletionRequest;
+      const answer = (of: Partial<OpenAIAnswer>): string => JSON.stringify({ status: 200, body: "", policy: "", ...of });
+      if (asked.messages.length === 0) {
+        const error = { message: "messages is empty", type: "invalid_request_error", param: "messages", code: "none" };
+        return answer({ status: 400, body: JSON.stringify({ error }) });
+      }
+      const choices = [];
+      let stats: Stats | undefined;
+      for (let index = 0; index < (asked.n ?? 1); index++) {
+        const request = { prompt: "x", max_tokens: asked.max_tokens ?? 16, policy: "chain", seed: index };
+        const result = JSON.parse(
+          await engine.generate(JSON.stringify(request), (json) => {
+            const delta = { content: (JSON.parse(json) as RoundEvent).text };
+            if (asked.stream) onLine(JSON.stringify({ choices: [{ index, delta }] }));
+          }),
+        ) as Result;
+        if (result.finish === "aborted") throw new ForetokenError("aborted", "context canceled");
+        choices.push({ index, message: { content: result.text } });
+        stats = result.stats;
+      }
+      if (asked.stream) onLine("[DONE]");
+      const body = asked.stream ? "" : JSON.stringify({ id: String(Math.random()), choices });
+      return answer({ body, policy: "chain", stats: stats! });
     },
 
     async embed(requestJSON) {

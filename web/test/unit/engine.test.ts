@@ -594,7 +594,7 @@ test("other work waits for a completion whose stream is unread, and can be stopp
 
 test("a stop settles work that waits for a completion at once", async () => {
   const never = new Promise<never>(() => undefined);
-  const { engine } = await load(async () => ({ ...mockEngine(), chat: () => never, close: async () => undefined }));
+  const { engine } = await load(async () => ({ ...mockEngine(), openai: () => never, close: async () => undefined }));
   engine.chat.completions.create({ messages: [{ role: "user", content: "x" }] }).catch(() => undefined);
   await new Promise((resolve) => setTimeout(resolve, 5));
   const matrix = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
