@@ -16,6 +16,7 @@ import zlib from "node:zlib";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
 import { offline } from "./offline.mjs";
+import { buildWasm } from "./wasm.mjs";
 
 const run = promisify(execFile);
 const web = path.dirname(fileURLToPath(import.meta.url));
@@ -40,20 +41,8 @@ const styles = {
   },
 };
 
-/**
- * Packages compiled without inlining, which makes the program smaller. Decoding is as fast: kernels do its work, and
- * masks of grammars are found in loops that call little.
- */
-const outlined = [
-  ...["bytes", "crypto/...", "encoding/...", "fmt", "github.com/...", "reflect", "strings", "time", "unicode/utf8"],
-  "foretoken/...",
-];
-
-/** Runs between a round's passes. */
-const inlined = "foretoken/spec/goodput";
-
 await clean();
-await Promise.all([buildWasm(), bundle().then(copyStatic), copyModels()]);
+await Promise.all([program(), bundle().then(copyStatic), copyModels()]);
 if (!flags.mock) await offline(web, dist);
 if (!flags["no-compress"] && !flags.mock) await compress();
 await report();
@@ -67,7 +56,7 @@ async function clean() {
   }
 }
 
-async function buildWasm() {
+async function program() {
   if (flags.mock) return;
   const goroot = (await run("go", ["env", "GOROOT"], { cwd: root })).stdout.trim();
   // wasm_exec.js must match the compiler, so it is not in the repository.
@@ -80,11 +69,7 @@ async function buildWasm() {
     if (!(await exists(wasm))) console.warn("web: foretoken.wasm is missing; the page needs it to start");
     return;
   }
-  const small = [...outlined.map((name) => `-gcflags=${name}=-l`), `-gcflags=${inlined}=`];
-  await run("go", ["build", "-trimpath", "-ldflags=-s -w", ...small, "-o", wasm, "./wasm"], {
-    cwd: root,
-    env: { ...process.env, GOOS: "js", GOARCH: "wasm" },
-  });
+  await buildWasm(wasm);
 }
 
 /** Returns the chunks that the page loads at once: the imports of start.js and page.js, and the engine. */

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// answerCase is a row of answers.json, which the test of the JavaScript reader reads, too. A row without content and
-// calls is text.
+// answerCase is a row of answers.json. A row without content and calls is text.
 type answerCase struct {
 	What, Text, Content string
 	Single              bool

@@ -5,7 +5,6 @@ package constrain
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,17 +80,6 @@ type compiled struct {
 	object       bool
 	options      grammar.SchemaOptions
 	grammar      *grammar.Grammar
-}
-
-// Call constrains the text to a function call by the schema from [chat.ToolChoice], in the layout of JSONCompact, which
-// may be set to false afterwards. It fails if another constraint is set.
-func (c *Constraints) Call(schema json.RawMessage) error {
-	if c.Needs().Masks {
-		return errors.New("constrain: tool_choice asks for a call, and the text is held to another form already; " +
-			"remove one of the two")
-	}
-	c.JSONSchema, c.JSONCompact = schema, true
-	return c.Validate()
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.

@@ -43,15 +43,6 @@ func TestConstraintsRefuse(t *testing.T) {
 			t.Errorf("with another %s: the same grammar: %v, %v", setting, g == form.compiled.grammar, err)
 		}
 	}
-	// A call is compact unless its caller says otherwise afterwards, and takes the place of no other form.
-	var c Constraints
-	schema := json.RawMessage(`{"const":{"name":"f"}}`)
-	if err := c.Call(schema); err != nil || !c.JSONCompact || string(c.JSONSchema) != string(schema) {
-		t.Errorf("a call: %+v, %v", c, err)
-	}
-	if err := c.Call(schema); err == nil || !strings.Contains(err.Error(), "another form") {
-		t.Errorf("a second call: %v", err)
-	}
 }
 
 // TestSchemaBomb refuses a schema that asks for work without measure, and compiling ends with its context.

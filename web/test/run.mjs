@@ -23,6 +23,7 @@ const ALL = [
   "lost",
   "package",
   "openai",
+  "completions",
   "widget",
   "examples",
   "strangers",

@@ -107,8 +107,18 @@ export interface Usage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
-  /** The method, the seed of the first answer (the next ones have the numbers after it), the engine's statistics of all. */
-  foretoken: { policy: string; seed: number; device: string; queue_ms: number; stats: Stats } & Pick<Result, "unchecked">;
+  foretoken: Account;
+}
+
+/** How an answer was decoded; `stats` are summed over its texts. */
+export interface Account extends Pick<Result, "unchecked"> {
+  policy: string;
+  /** Of the first text; the next ones have the numbers after it. */
+  seed: number;
+  device: string;
+  /** The server's wait for its turns; 0 here. */
+  queue_ms: number;
+  stats: Stats;
 }
 
 /** A complete answer. */

@@ -1,6 +1,6 @@
 /**
- * Chat completions with OpenAI's API, answered by the loaded models, for code written for that API. The Go program reads
- * the request and writes the answer, with the package that answers for `foretoken serve`.
+ * Chat completions with OpenAI's API, answered by the loaded models, for code written for that API. The Go program
+ * reads the request and writes the answer, with the package that answers for `foretoken serve`.
  *
  * ```ts
  * const stream = await engine.chat.completions.create({

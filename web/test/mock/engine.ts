@@ -269,7 +269,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
 
     async openai(bodyJSON, _path, onLine) {
       const asked = JSON.parse(bodyJSON) as ChatCompletionRequest;
-      const answer = (of: Partial<OpenAIAnswer>): string => JSON.stringify({ status: 200, body: "", policy: "", ...of });
+      const answer = (of: Partial<OpenAIAnswer>): string =>
+        JSON.stringify({ status: 200, body: "", policy: "", ...of });
       if (asked.messages.length === 0) {
         const error = { message: "messages is empty", type: "invalid_request_error", param: "messages", code: "none" };
         return answer({ status: 400, body: JSON.stringify({ error }) });
