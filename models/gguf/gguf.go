@@ -271,7 +271,7 @@ func (f *File) place(c *cursor, align uint64) {
 			return
 		}
 	}
-	slices.SortFunc(byOffset, func(a, b int) int { return cmp.Compare(f.Tensors[a].Offset, f.Tensors[b].Offset) })
+	slices.SortStableFunc(byOffset, func(a, b int) int { return cmp.Compare(f.Tensors[a].Offset, f.Tensors[b].Offset) })
 	for i := 1; i < len(byOffset); i++ {
 		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
 		if a.Offset+a.Size > b.Offset {

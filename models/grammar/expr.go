@@ -213,7 +213,7 @@ func splitUTF8(lo, hi rune, give func([]byteSet)) {
 
 // except is the ranges of runes outside of some, in order.
 func except(ranges ...runeRange) []runeRange {
-	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
+	ranges = slices.SortedStableFunc(slices.Values(ranges), func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
 	var free []runeRange
 	next := rune(0)
 	for _, r := range ranges {

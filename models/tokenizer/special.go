@@ -49,7 +49,7 @@ func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 				strip: strip[int32(id)]})
 		}
 	}
-	slices.SortFunc(p.tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
+	slices.SortStableFunc(p.tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
 	p.asked = make([]int32, 1, len(p.tokens)+1)
 	for i := range p.tokens {
 		s := &p.tokens[i]
@@ -165,7 +165,7 @@ func (p *partition) split(text string, parse bool, mark string, m *meter) []frag
 	var all []place
 	for n := maxSpecial; n > 0; n-- {
 		// Tokens that others left no room for have become shorter ones.
-		slices.SortFunc(found[n], func(a, b place) int { return int(a.at - b.at) })
+		slices.SortStableFunc(found[n], func(a, b place) int { return int(a.at - b.at) })
 		for i, c := range found[n] {
 			if i%slice == 0 && !m.spend(slice/10) {
 				return nil
@@ -196,7 +196,7 @@ func (p *partition) split(text string, parse bool, mark string, m *meter) []frag
 		}
 		found[n] = nil
 	}
-	slices.SortFunc(all, func(a, b place) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b place) int { return int(a.at - b.at) })
 	parts := make([]fragment, 0, 2*len(all)+1)
 	free := func(from, to int) { // what is taken there is white space
 		for from < to && taken[from] {
