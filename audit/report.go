@@ -23,7 +23,7 @@ type Report struct {
 	Driver   string                          `json:"driver"`
 	Chromium string                          `json:"chromium,omitempty"`
 	Columns  []string                        `json:"columns"` // of a kernel on a GPU
-	GPUs     map[string]gpuRow               `json:"families"`
+	GPUs     map[string]gpuRow               `json:"gpus"`
 	Roofline map[string]map[string]float64   `json:"roofline"`
 	Rows     map[string]map[string][]float64 `json:"kernels"`
 }

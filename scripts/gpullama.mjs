@@ -17,7 +17,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 const self = fileURLToPath(import.meta.url);
 const root = path.dirname(path.dirname(self));
 const installed = path.join(root, "build", "llama", "node_modules", "node-llama-cpp");
-const FAMILIES = ["navi31", "navi21", "vega10", "renoir"];
+const GPUS = ["navi31", "navi21", "vega10", "renoir"];
 const MODELS = ["x26m-q8_0", "x26m-q4_0", "x26m-q4_k"]; // the last has Q6_K too
 const ROWS = [1, 2, 4, 8, 16, 128];
 
@@ -84,10 +84,10 @@ export function pipelines(text) {
   });
 }
 
-/** The pipelines of all models on a family: Map of name → values. */
-function compiled(family, hardware) {
+/** The pipelines of all models on a GPU: Map of name → values. */
+function compiled(gpu, hardware) {
   const all = new Map();
-  const env = { ...process.env, ...hardware, RADV_FORCE_FAMILY: family, GGML_VK_DEBUG_MARKERS: "1" };
+  const env = { ...process.env, ...hardware, RADV_FORCE_FAMILY: gpu, GGML_VK_DEBUG_MARKERS: "1" };
   for (const model of MODELS) {
     const { status, signal, stderr } = spawnSync(process.execPath, [self, "--read", model], {
       env,
@@ -96,10 +96,10 @@ function compiled(family, hardware) {
       stdio: ["ignore", "ignore", "pipe"],
       timeout: 120_000,
     });
-    if (status !== 0) throw new Error(`${model} for ${family} ended with ${signal ?? status}: ${stderr.slice(-2000)}`);
+    if (status !== 0) throw new Error(`${model} for ${gpu} ended with ${signal ?? status}: ${stderr.slice(-2000)}`);
     for (const [name, values] of pipelines(stderr)) {
       if (all.has(name) && String(all.get(name)) !== String(values))
-        throw new Error(`${family} has two pipelines "${name}": ${all.get(name)} and ${values}`);
+        throw new Error(`${gpu} has two pipelines "${name}": ${all.get(name)} and ${values}`);
       all.set(name, values);
     }
   }
@@ -110,14 +110,14 @@ function compiled(family, hardware) {
 function measure(out) {
   const radv = execFileSync("sh", ["scripts/radv.sh"], { cwd: root, encoding: "utf8" }).trim();
   const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-gpullama-"));
-  const [families, kernels] = [{}, {}];
+  const [gpus, kernels] = [{}, {}];
   try {
     const hardware = nullHardware(folder, radv);
-    for (const family of FAMILIES) {
-      const all = compiled(family, hardware);
+    for (const gpu of GPUS) {
+      const all = compiled(gpu, hardware);
       const column = (name) => [...all.values()].map((values) => values[Object.keys(COLUMNS).indexOf(name)]);
       const count = (name, test) => column(name).filter(test).length;
-      families[family] = {
+      gpus[gpu] = {
         kernels: all.size,
         spilling: count("spills", (n) => n > 0),
         with_scratch: count("scratch", (n) => n > 0),
@@ -126,7 +126,7 @@ function measure(out) {
         below_8_waves: count("waves", (n) => n < 8),
       };
       for (const name of [...all.keys()].sort(new Intl.Collator("en", { numeric: true }).compare))
-        (kernels[name] ??= {})[family] = all.get(name);
+        (kernels[name] ??= {})[gpu] = all.get(name);
     }
   } finally {
     rmSync(folder, { recursive: true });
@@ -135,7 +135,7 @@ function measure(out) {
   const release = read("llama/llama.cpp.info.json").tag;
   const versions = { "llama.cpp": release, "node-llama-cpp": read("package.json").version };
   const mesa = /Mesa (\d[\w.~+-]+)/.exec(readFileSync(radv, "latin1"))[0];
-  const report = { driver: `Vulkan, ${mesa}`, versions, columns: Object.keys(COLUMNS), families, kernels };
+  const report = { driver: `Vulkan, ${mesa}`, versions, columns: Object.keys(COLUMNS), gpus, kernels };
   writeFileSync(out, JSON.stringify(report));
 }
 

@@ -136,7 +136,7 @@ const COLUMNS = {
 const TINT = { naga: "naga", tint: "Tint", clamped: "all clamps", plain: "no safeguards" };
 
 /** Columns whose names have a part that varies: pattern, title and how a value is written. */
-const FAMILIES = [
+const PATTERNS = [
   [/^t1$/, () => "T(1), ms", (x) => fixed(x < 10 ? 2 : 1)(x)],
   [/^gb1$/, () => "GB/s at one row", fixed(0)],
   [/^r(\d+)$/, (n) => `T(${n})/T(1)`, fixed(2)],
@@ -159,7 +159,7 @@ const FAMILIES = [
 export function columnOf(name) {
   const known = COLUMNS[name];
   if (known) return { title: known[0], write: known[1] };
-  for (const [pattern, title, write] of FAMILIES) {
+  for (const [pattern, title, write] of PATTERNS) {
     const found = pattern.exec(name);
     if (found) return { title: title(...found.slice(1)), write };
   }
@@ -180,7 +180,7 @@ export function rowsOf(report) {
   if (data.rows) return bench(data);
   if (data.pairs) return pairs(data);
   if (data.models) return peers(data);
-  if (data.families) return gpus(data);
+  if (data.gpus) return auditedGPUs(data);
   if (data.products) return products(data);
   const [first] = Object.values(data);
   if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
@@ -319,13 +319,13 @@ function peers({ models }) {
   return rows;
 }
 
-/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and, in its own report, their roofline. */
-function gpus({ families, kernels, columns, roofline = {} }) {
-  const rows = new Map(Object.entries(families).map(([name, cells]) => [`GPU ${name}`, cells]));
+/** `make gpu-audit`: a row a GPU, and of each the kernels and, in its own report, their roofline. */
+function auditedGPUs({ gpus, kernels, columns, roofline = {} }) {
+  const rows = new Map(Object.entries(gpus).map(([name, cells]) => [`GPU ${name}`, cells]));
   for (const [name, cells] of Object.entries(roofline)) rows.set(`roofline ${name}`, cells);
   for (const [kernel, of] of Object.entries(kernels))
-    for (const [family, values] of Object.entries(of))
-      rows.set(`${family} ${kernel}`, Object.fromEntries(values.map((value, i) => [columns[i], value])));
+    for (const [gpu, values] of Object.entries(of))
+      rows.set(`${gpu} ${kernel}`, Object.fromEntries(values.map((value, i) => [columns[i], value])));
   return rows;
 }
 

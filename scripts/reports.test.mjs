@@ -111,11 +111,11 @@ test("rows are chosen by name and by pattern, categories by theirs", () => {
   assert.deepEqual(categories, ["| table | 10 |"]);
 });
 
-test("an audit of GPUs has rows of families, of kernels on each, and of their roofline", () => {
+test("an audit of GPUs has rows of GPUs, of kernels on each, and of their roofline", () => {
   const data = {
     driver: "Vulkan, Mesa",
     columns: ["registers", "row_cycles"],
-    families: { navi31: { kernels: 1234 } },
+    gpus: { navi31: { kernels: 1234 } },
     roofline: { "navi31 q8_0 group1x64": { arithmetic: 0.5, r8: 1.25 } },
     kernels: { "matmul M=8": { navi31: [24, 100.4] }, gather: { navi31: [16] } },
   };

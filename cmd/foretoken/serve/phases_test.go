@@ -242,7 +242,7 @@ func FuzzQueue(f *testing.F) {
 			case now != nil: // passes it on
 				c, had := *now, len(waits)
 				now = nil
-				if ticket := (&turn{queue: q, client: c, held: true, begun: time.Now()}).pass(); ticket != nil {
+				if ticket := (&turn{queue: q, client: c, held: true, begun: time.Now()}).cede(); ticket != nil {
 					waits = append(waits, ticket)
 				} else if now = &c; had > 0 {
 					t.Fatal("others wait, and the turn does not pass on")

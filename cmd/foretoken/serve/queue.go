@@ -146,7 +146,7 @@ func (q *queue) await(ctx context.Context, t *ticket) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.remove(t) && t.err == nil {
-		q.pass() // it had just become its turn
+		q.advance() // it had just become its turn
 	}
 	return context.Cause(ctx)
 }
@@ -159,7 +159,7 @@ func (t *turn) leave() {
 	if t.held {
 		t.held = false
 		q.ended(t)
-		q.pass()
+		q.advance()
 	}
 }
 
@@ -168,7 +168,7 @@ func (t *turn) yield(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	ticket := t.pass()
+	ticket := t.cede()
 	if ticket == nil {
 		return nil
 	}
@@ -177,8 +177,8 @@ func (t *turn) yield(ctx context.Context) error {
 	return err
 }
 
-// pass gives up a turn that was long enough, if others wait, for a ticket of the next one.
-func (t *turn) pass() *ticket {
+// cede gives up a turn that was long enough, if others wait, for a ticket of the next one.
+func (t *turn) cede() *ticket {
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func (t *turn) pass() *ticket {
 	ticket := &ticket{client: t.client, resumed: true, granted: make(chan struct{})}
 	q.ended(t)
 	q.add(ticket)
-	q.pass()
+	q.advance()
 	t.held = false
 	return ticket
 }
@@ -206,8 +206,8 @@ func (q *queue) ended(t *turn) {
 	q.served.add(now, t.client, took)
 }
 
-// pass gives the turn to the next one.
-func (q *queue) pass() {
+// advance gives the turn to the next ticket.
+func (q *queue) advance() {
 	if q.waiting == 0 {
 		q.busy = false
 		q.idle.Broadcast()

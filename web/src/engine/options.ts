@@ -45,7 +45,7 @@ export function membersOf<T extends object>(given: T, known?: readonly string[],
 export const reasonOf = (cause: unknown): string => shown(String((cause as Error | null)?.message ?? cause));
 
 /** A check of a value, and a description of the values that pass. */
-export type Check = readonly [want: string, passes: (value: unknown) => boolean];
+export type Check = readonly [want: string, accepts: (value: unknown) => boolean];
 
 const isFunction = (value: unknown): boolean => typeof value === "function";
 export const FLAG: Check = ["true or false", (value) => typeof value === "boolean"];
