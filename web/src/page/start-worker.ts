@@ -3,7 +3,8 @@
  * {@link Engine} takes over the worker.
  */
 import { ahead, spawn } from "../engine/spawn.ts";
-import { HOST_DEVICES, type ToWorker } from "../protocol/protocol.ts";
+import { hostLabel } from "../protocol/devices.ts";
+import type { ToWorker } from "../protocol/protocol.ts";
 
 const forget = (): void => {
   ahead.foretokenWorker = undefined; // the engine starts another worker and reports its error
@@ -13,7 +14,7 @@ try {
   worker.addEventListener("error", forget);
   worker.postMessage({
     op: "start",
-    webgpu: !HOST_DEVICES.includes(new URLSearchParams(location.search).get("device") ?? ""),
+    webgpu: !hostLabel(new URLSearchParams(location.search).get("device") ?? ""),
   } satisfies ToWorker);
 } catch {
   forget();

@@ -3,10 +3,12 @@
  * messages between worker and page. Go passes structured data as JSON text, once a round; the worker forwards the
  * text without parsing it, and the page parses it.
  */
+import type { DeviceChoice } from "./devices.ts";
 import type { Exactness, GenerateRequest, Result, Stats } from "./generation.ts";
 import type { BenchMatrix, Measurement } from "./measurements.ts";
 import type { RequestSettings } from "./settings.ts";
 
+export type { DeviceChoice } from "./devices.ts";
 export type * from "./generation.ts";
 export type * from "./measurements.ts";
 export type { RequestSettings } from "./settings.ts";
@@ -79,15 +81,6 @@ export interface GoEngine {
 
 /** Asks the page's {@link LogitsProcessor}: texts as JSON, resolves with the answer as JSON. */
 export type Ask = (textsJSON: string) => Promise<string>;
-
-/**
- * "auto" is a hardware GPU if there is one, else "cpu". "cpu" computes in WebAssembly with SIMD, on several threads if
- * the page is cross-origin isolated. "reference" computes in Go on one thread: slow, an oracle for tests.
- */
-export type DeviceChoice = "auto" | "webgpu" | "cpu" | "reference";
-
-/** The devices that compute in WebAssembly: a page that asks for one opens no WebGPU. */
-export const HOST_DEVICES: readonly string[] = ["cpu", "reference"] satisfies DeviceChoice[];
 
 /** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
 export interface MethodConfig {

@@ -1,6 +1,7 @@
 /** Formats numbers for display. */
 import { bytes } from "../sources/bytes.ts";
 import type { KnownPair } from "../engine/pairs.ts";
+import { hostLabel } from "../protocol/devices.ts";
 import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
 
 export { bytes };
@@ -32,19 +33,17 @@ export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
 }
 
-const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };
-
 /** Describes the device: threads, adapter, driver, and whether the adapter is software. */
 export function device(info: DeviceInfo): string {
   // Browsers report no driver except WebGPU.
   const driver = info.driver === "WebGPU" ? "" : info.driver;
   const parts = [
-    BACKENDS[info.backend] ?? "WebGPU",
+    hostLabel(info.backend) ?? "WebGPU",
     info.threads > 0 ? threads(info.threads) : "",
     info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "),
     driver,
   ];
-  if (info.software && !BACKENDS[info.backend]) parts.push("software adapter");
+  if (info.software && !hostLabel(info.backend)) parts.push("software adapter");
   return parts.filter(Boolean).join(" · ");
 }
 
@@ -52,7 +51,7 @@ const threads = (n: number): string => (n === 1 ? "1 thread" : `${n} threads`);
 
 /** Says where the models run, and why "auto" took the CPU. */
 export function runsOn(info: DeviceInfo): string {
-  if (!BACKENDS[info.backend]) return `Running on this machine's GPU${info.software ? ", a software one" : ""}`;
+  if (!hostLabel(info.backend)) return `Running on this machine's GPU${info.software ? ", a software one" : ""}`;
   const cpu = info.threads > 0 ? threads(info.threads).replace(" ", " CPU ") : "the CPU";
   const why = info.note.split(":", 1)[0]!;
   return why ? `${why.charAt(0).toUpperCase()}${why.slice(1)}: running on ${cpu}` : `Running on ${cpu}`;

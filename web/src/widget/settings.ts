@@ -13,7 +13,8 @@ import {
   type Loaded,
 } from "../engine/methods.ts";
 import { limitOf, rangeOf } from "../engine/options.ts";
-import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
+import { DEVICES } from "../protocol/devices.ts";
+import type { Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
 import {
   attributeOf,
@@ -31,20 +32,19 @@ import {
 } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
-/** The devices of the menu; a page's address or attribute may also name "reference". */
-export const DEVICES: readonly { value: DeviceChoice; label: string }[] = [
-  { value: "auto", label: "Automatic" },
-  { value: "webgpu", label: "WebGPU" },
-  { value: "cpu", label: "CPU" },
-];
-
 type Input = HTMLInputElement | HTMLSelectElement;
 
 /** The form fields of the settings. */
 export class SettingsForm {
   readonly speculation = el("input", { type: "checkbox", role: "switch", id: "speculation", checked: true });
   readonly policy = methodSelect();
-  readonly device = el("select", { id: "device" }, ...DEVICES.map((d) => el("option", { value: d.value }, d.label)));
+  readonly device = el(
+    "select",
+    { id: "device" },
+    ...Object.entries(DEVICES)
+      .filter(([, device]) => !device.unlisted)
+      .map(([value, { label }]) => el("option", { value }, label)),
+  );
   /** The input and the box of each field; the box includes the label. */
   readonly fields = new Map<Field, { input: Input; box: HTMLElement }>(FIELDS.map((field) => [field, fieldOf(field)]));
   /** The presets, each with a line about the method and its exactness. */

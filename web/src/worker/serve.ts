@@ -2,21 +2,21 @@
  * The worker's side of the protocol. It does not know where the engine comes from, so tests can serve a mock engine
  * over a MessageChannel.
  */
+import { hostLabel } from "../protocol/devices.ts";
 import type { ForetokenErrorCode } from "../protocol/errors.ts";
-import {
-  HOST_DEVICES,
-  type Ask,
-  type Channel,
-  type FromWorker,
-  type GoEngine,
-  type OpenedSources,
-  type OpenOptions,
-  type Progress,
-  type Source,
-  type SourceSpec,
-  type Sources,
-  type ToWorker,
-  type WireError,
+import type {
+  Ask,
+  Channel,
+  FromWorker,
+  GoEngine,
+  OpenedSources,
+  OpenOptions,
+  Progress,
+  Source,
+  SourceSpec,
+  Sources,
+  ToWorker,
+  WireError,
 } from "../protocol/protocol.ts";
 import { fetchFrom } from "../sources/hosts.ts";
 import { Downloads, type LoadEvents, openModel, type OpenSource, openSource, requireArray } from "../sources/open.ts";
@@ -61,7 +61,7 @@ export function serve(
     switch (message.op) {
       case "open": {
         const options = JSON.parse(message.options) as OpenOptions;
-        if (!HOST_DEVICES.includes(options.device)) prepare();
+        if (!hostLabel(options.device)) prepare();
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
