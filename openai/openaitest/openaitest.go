@@ -1,3 +1,5 @@
+//go:build !js
+
 // Package openaitest has what tests of OpenAI's API share: an engine, and answers as clients read them.
 package openaitest
 
