@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
 )
 
@@ -109,7 +109,7 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 			}
 			t.Logf("%s, T=%v: %q", name, temperature, want.Text)
 			for i, r := range constrainedPolicies {
-				if (i%2 == 0) == (temperature == 0) && os.Getenv("FORETOKEN_FULL") == "" {
+				if (i%2 == 0) == (temperature == 0) && !kerneltest.Full() {
 					continue // runs at the other temperature
 				}
 				r.MaxTokens, r.Temperature, r.Seed, r.Constraints = plain.MaxTokens, temperature, plain.Seed,

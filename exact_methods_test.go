@@ -4,11 +4,11 @@ package foretoken
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 
 	"foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
 )
 
@@ -62,7 +62,7 @@ func TestEveryPolicyEqualsPlain(t *testing.T) {
 	drafted := map[string]int{}
 	for i, p := range prompts {
 		for j, sampling := range []Request{{}, {Temperature: 0.8, Seed: 7}} {
-			if i > 0 && i%2 != j && os.Getenv("FORETOKEN_FULL") == "" {
+			if i > 0 && i%2 != j && !kerneltest.Full() {
 				continue
 			}
 			plain := sampling

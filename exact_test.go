@@ -5,7 +5,6 @@ package foretoken
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sort"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"foretoken/models/modeltest"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
 )
 
@@ -45,7 +45,7 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 
 func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 	t.Helper()
-	prompts, all := goPrompts(t), os.Getenv("FORETOKEN_FULL") != ""
+	prompts, all := goPrompts(t), kerneltest.Full()
 	policies := map[string]Request{
 		"chain":  {Policy: method.DrafterChain, Depth: 4},
 		"eagle2": {Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
