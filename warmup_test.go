@@ -25,7 +25,7 @@ func TestFastStartDecodesTheSameText(t *testing.T) {
 	ctx := context.Background()
 	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	plain := DefaultRequest()
-	plain.Policy, plain.MaxTokens = method.DrafterNone, 96
+	plain.Policy, plain.MaxTokens = method.DrafterNone, 48
 	var s *Session
 	for _, temperature := range []float64{0, 0.8} {
 		s = fastStartSession(t)
