@@ -12,6 +12,9 @@ import (
 
 // TestChoicesInOrder loads a model whose choices are known, the first ones, and timed, in this order of precedence.
 func TestChoicesInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: compiles every kernel of a class; the same code chooses on every device")
+	}
 	dev := accelerator(t)
 	f := testModel(t, "tiny-q8_0")
 	load := func(o graph.Options) (tuning map[string]string, timings int) {

@@ -263,5 +263,5 @@ func promptStride(dev webgpu.Device, name string, kv kernels.KVFormat) int {
 	case kv != kernels.KVF32 || testing.Short() || dev.Info().Host():
 		return 5
 	}
-	return 2
+	return 4
 }
