@@ -495,9 +495,9 @@ test("the widget loads nothing until it is used", limit, async () => {
   await page.close();
 });
 
-for (const [device, part] of [
-  ["cpu", 8], // two prompts of each category
-  ["webgpu", 40],
+for (const [device, part, maxTokens] of [
+  ["cpu", 8, 64], // two prompts of each category
+  ["webgpu", 40, full ? 64 : 32],
 ])
   test(`on ${device} speculation gives exactly the tokens of plain decoding`, limit, async (t) => {
     const lines = (await fs.readFile(path.join(root, "testdata", "prompts-go.jsonl"), "utf8")).trim().split("\n");
@@ -505,7 +505,7 @@ for (const [device, part] of [
     const page = await open(context, `bench.html?device=${device}`);
     const info = await page.evaluate(() => window.engine.load());
     const generate = (prompt, options) =>
-      page.evaluate(([p, o]) => window.engine.generate(p, o), [prompt, { maxTokens: 64, ...options }]);
+      page.evaluate(([p, o]) => window.engine.generate(p, o), [prompt, { maxTokens, ...options }]);
     const modes = [
       { temperature: 0, seed: 1 },
       { temperature: 0.8, seed: 7 },
@@ -524,7 +524,7 @@ for (const [device, part] of [
           assert.equal(got.text, plain.text, `${id}, T=${mode.temperature}: ${policy.policy}`);
         }
       }
-    t.diagnostic(`${prompts.length} prompts × 64 tokens on ${info.device.adapter}`);
+    t.diagnostic(`${prompts.length} prompts × ${maxTokens} tokens on ${info.device.adapter}`);
     await page.close();
   });
 

@@ -13,7 +13,7 @@ import { dist, limit, openPage, startBrowser, web } from "./site.mjs";
 const soak = Number(process.env.FORETOKEN_SOAK ?? 0);
 const much = (short, long) => (soak > 0 ? Math.ceil(soak * long) : short);
 const device = "webgpu";
-const context = 256; // short enough to overflow, in time, on a GPU in software
+const context = soak > 0 ? 256 : 128; // short enough to overflow, in time, on a GPU in software
 const MiB = 2 ** 20;
 
 let host, base, browser;
