@@ -11,29 +11,30 @@ import { fileURLToPath } from "node:url";
 import { NOT_RUN } from "./site.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
+/** All files, those that take longest first: with several jobs the last one to end starts early. */
 const ALL = [
+  "kills",
+  "soak",
   "e2e",
-  "page",
-  "visit",
-  "damaged",
-  "links",
-  "loading",
-  "checkpoint",
-  "api",
   "lost",
+  "loading",
+  "page",
+  "widget",
+  "api",
+  "damaged",
+  "visit",
+  "engines",
+  "hosting",
+  "links",
+  "threads",
   "package",
+  "tabs",
+  "peers",
+  "examples",
   "openai",
   "completions",
-  "widget",
-  "examples",
+  "checkpoint",
   "strangers",
-  "hosting",
-  "tabs",
-  "threads",
-  "engines",
-  "kills",
-  "peers",
-  "soak",
 ];
 const args = process.argv.slice(2);
 const jobs = Number(args.find((arg) => arg.startsWith("--jobs="))?.slice("--jobs=".length) ?? 1);

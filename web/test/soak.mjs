@@ -13,7 +13,6 @@ import { dist, limit, openPage, startBrowser, web } from "./site.mjs";
 const soak = Number(process.env.FORETOKEN_SOAK ?? 0);
 const much = (short, long) => (soak > 0 ? Math.ceil(soak * long) : short);
 const device = "webgpu";
-const context = soak > 0 ? 256 : 128; // short enough to overflow, in time, on a GPU in software
 const MiB = 2 ** 20;
 
 let host, base, browser;
@@ -35,7 +34,7 @@ after(async () => {
 });
 
 /** Opens a page with the built-in pair in a worker with worker-probe.js; `engine` is a global of the page. */
-async function openEngine() {
+async function openEngine(context) {
   const profile = await browser.newContext();
   const { page, record } = await openPage(profile);
   await page.goto(base);
@@ -176,12 +175,13 @@ test(
   "memory, buffers and handles stay as they are from turn to turn",
   { timeout: (soak ? 3 : 1) * limit.timeout },
   async (t) => {
+    const context = soak ? 256 : 128; // short enough to overflow, in time, on a GPU in software
     const [turns, tokens, each] = [
       much(12, 1000),
       much(0, 200_000),
       soak ? 40 : 4,
     ];
-    const engine = await openEngine();
+    const engine = await openEngine(context);
     const cdp = await engine.page.context().newCDPSession(engine.page);
     const lives = [];
     const all = { turns: 0, tokens: 0, drops: 0, compared: 0 };
@@ -325,8 +325,8 @@ test(
   "generations stopped at random moments end within a round",
   { timeout: (soak ? 3 : 1) * limit.timeout },
   async (t) => {
-    const least = much(12, 1000);
-    const engine = await openEngine();
+    const least = much(8, 1000);
+    const engine = await openEngine(256);
     const all = { aborted: 0, finished: 0, tokens: 0 };
     const heard = () => engine.worker.evaluate(() => ({ stops: globalThis.seen.stops, late: globalThis.seen.late }));
     const enough = ({ stops }) => all.aborted > least / 3 && stops > least / 4;
