@@ -232,7 +232,7 @@ func patientOnes(counts []int) (patient []int) {
 
 // rotate runs clients that ask again as soon as they are answered; every eighth disconnects during some answers,
 // and one more has eight requests in flight. It returns how often each was answered. It goes on after length until each
-// patient one has eight answers: of fewer, on a slow machine, the end of the time cuts off a large share.
+// patient one has five answers: of fewer, on a slow machine, the end of the time cuts off a large share.
 func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, policies []string,
 	alone map[wish]string) (counts []int, took []time.Duration) {
 	counts = make([]int, clients+1)
@@ -240,7 +240,7 @@ func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, polici
 	var all sync.WaitGroup
 	end := time.Now().Add(length)
 	ended := func() bool {
-		return l.t.Failed() || time.Now().After(end) && slices.Min(patientOnes(counts[:clients])) >= 8
+		return l.t.Failed() || time.Now().After(end) && slices.Min(patientOnes(counts[:clients])) >= 5
 	}
 	client := func(id int, name string, offset int) {
 		for n := offset; ; n++ {

@@ -183,5 +183,8 @@ func Vocabularies() []int {
 	if testing.Short() {
 		return []int{32, 511, 512, 2048}
 	}
-	return []int{32, 511, 512, 2048, 5000, 32003, 151936}
+	if Full() {
+		return []int{32, 511, 512, 2048, 5000, 32003, 151936}
+	}
+	return []int{32, 511, 512, 2048, 32003, 151936}
 }
