@@ -35,8 +35,8 @@ func (d slow) Run(programs []webgpu.Program, regions ...webgpu.Region) error {
 }
 
 // TestAutoEqualsPlain checks that the goodput tree gives the tokens of plain decoding by each draft, and by whichever
-// costs less where there are two. The samplings share out a prompt of each category; with FORETOKEN_FULL=1 each runs them
-// all.
+// costs less where there are two. The samplings share out a prompt of each category; with FORETOKEN_FULL=1 each runs
+// them all.
 func TestAutoEqualsPlain(t *testing.T) {
 	s := pairSession(t)
 	// costs are those at which only this draft pays; sync is the time of another submit.

@@ -35,8 +35,8 @@ func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	return openPair(t, deviceOf(t, kind), demo.Target(), demo.Draft(), o)
 }
 
-// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs a prompt of
-// each category, another for each, and two of the cpu device's, or all prompts with FORETOKEN_FULL=1.
+// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs another
+// prompt of each category, on the cpu device two in all, or all prompts with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
 	for kind, every := range map[string]int{open.Accelerator: 16, "cpu": 40} { // a category has sixteen prompts
 		t.Run(kind, func(t *testing.T) { speculationEqualsPlain(t, demoSession(t, kind), every) })

@@ -255,8 +255,8 @@ func SameBits(t testing.TB, what string, got, want []uint32) {
 var BatchSizes = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64}
 
 // Invariant checks that a kernel computes the same bits for each of 64 rows alone and in batches of every size, at
-// every place in the batch; in short runs for every fourth row and in batches of BatchSizes. rows must run the kernel on
-// the rows in the given order and return width words a row.
+// every place in the batch; in short runs for every fourth row and in batches of BatchSizes. rows must run the kernel
+// on the rows in the given order and return width words a row.
 func Invariant(t testing.TB, width int, rows func(order []int) []uint32) {
 	t.Helper()
 	alone := make([][]uint32, 64)
