@@ -24,7 +24,7 @@ func matched(t testing.TB, s *Session) map[string]Request {
 		for _, source := range method.Sources() {
 			for _, adapt := range method.AdapterNames() {
 				r := Request{Policy: drafter, Source: source, Adapt: adapt, Verifier: method.VerifierMatch}
-				if drafter == method.DrafterEAGLE2 { // the page's shape, which has calibrations
+				if drafter == method.DrafterEAGLE2 { // the page's tree, which has calibrations
 					r.Depth, r.TopK, r.Nodes = 4, 4, 16
 				}
 				if r.Validate() != nil || source == method.SourceEAGLE3 && s.pair.Head == nil {

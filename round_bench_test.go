@@ -126,7 +126,7 @@ func combinations(s *Session) map[string]roundLimit {
 						switch {
 						case drafter == method.DrafterEAGLE2 && adapt == method.AdaptAcceptance:
 							r.Depth, r.TopK, r.Nodes = 3, 4, 16
-						case drafter == method.DrafterEAGLE2: // the shape that has calibrations
+						case drafter == method.DrafterEAGLE2: // the tree that has calibrations
 							r.Depth, r.TopK, r.Nodes = 4, 4, 16
 						case drafter == method.DrafterChain:
 							r.Depth, r.Settings = 4, method.Settings{Schedule: method.ScheduleConstant}

@@ -106,7 +106,7 @@ func gpuInfo(features ...string) webgpu.Info {
 }
 
 // kernelsOf returns every kernel that an adapter can be given: matrix products of all formats, families, tiles and
-// ends, attention over heads of all shapes and all caches, and what models record, of the built-in pair for every
+// ends, attention over heads of all sizes and all caches, and what models record, of the built-in pair for every
 // method. full is false for a list that compiles in seconds: it leaves out formats with the same unpacking, ends and
 // heads that make kernels of about the same size, and methods that need no kernel but what others need.
 func kernelsOf(info webgpu.Info, full bool) ([]kernel, error) {
@@ -182,7 +182,7 @@ func (l *kernelList) ends(full bool, format kernels.Format, f matmul.Family, col
 	}
 }
 
-// attention lists the kernels of attention over heads of every shape.
+// attention lists the kernels of attention over heads of every size.
 func (l *kernelList) attention(full bool) {
 	for dim := 8; dim <= 256; dim += 8 {
 		if !full && !slices.Contains([]int{64, 128, 256}, dim) {
@@ -208,7 +208,7 @@ func (l *kernelList) attention(full bool) {
 	}
 }
 
-// models lists what pairs of models record: those of random weights for every architecture and storage type, the
+// models lists what pairs of models record: pairs of random weights for every architecture and storage type, the
 // built-in pair and its head for every method.
 func (l *kernelList) models(full bool) {
 	// These are of every format.

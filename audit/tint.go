@@ -21,7 +21,7 @@ import (
 // for one without, and with no safeguards: neither clamps of indices nor counters that end loops.
 var tintOutputs = []string{"tint", "clamped", "plain"}
 
-// comparedKernels are products of four weight rows, and attention over heads of a usual shape.
+// comparedKernels are products of four weight rows, and attention over heads of a usual size.
 var comparedKernels = regexp.MustCompile(
 	`^matmul (q8_0|q4_0|q4_k|q6_k) group4x64 M=(1|4|16) store$|^attention f16 group=[14] dim=64 context=4096$`)
 

@@ -345,7 +345,7 @@ func eagle3Main(b *groupBuilder) {
 	}
 }
 
-// fixedMethods adds the methods that do not adapt to costs, in shapes from small to large.
+// fixedMethods adds the methods that do not adapt to costs, with trees from small to large.
 func fixedMethods(b *groupBuilder) {
 	addEach(b, "chain K=%d", "chain:depth=%d", "", 1, 2, 3, 4, 5, 7)
 	b.add("ngram", "ngram", "")

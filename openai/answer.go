@@ -24,9 +24,9 @@ type Host struct {
 	Send func(line []byte) error
 }
 
-// Answer is what a request came to.
+// Answer holds the outcome of a request.
 type Answer struct {
-	// Rest is what is left to send: the last lines of a stream, or the body of an answer that is not streamed.
+	// Rest remains to be sent: the last lines of a stream, or the body of an answer that is not streamed.
 	Rest   [][]byte
 	Policy string     // how it was drafted
 	Prompt int        // tokens of the prompts, each counted once however many texts follow it

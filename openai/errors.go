@@ -17,7 +17,7 @@ const (
 	StatusNotFound   = 404
 )
 
-// Error is a refusal in the API's shape: {"error": {"message", "type", "param", "code"}}. Param names the field at
+// Error is a refusal as the API writes it: {"error": {"message", "type", "param", "code"}}. Param names the field at
 // fault; Code identifies the kind of mistake for programs.
 type Error struct {
 	Status  int     `json:"-"`
@@ -31,7 +31,7 @@ type Error struct {
 	Detail string `json:"-"`
 }
 
-// Types of errors, those of the API.
+// Types of errors, as the API names them.
 const (
 	TypeRequest = "invalid_request_error"
 	TypeLimit   = "rate_limit_error"

@@ -17,7 +17,7 @@ import (
 	"foretoken/spec"
 )
 
-// Bounds of what one request may ask for, besides those of package spec. Config.MaxBody bounds the bytes of a body.
+// Bounds of what one request may ask for, besides package spec's. Config.MaxBody bounds the bytes of a body.
 const (
 	maxMessages = 4096
 	maxTools    = 128

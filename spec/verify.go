@@ -78,11 +78,11 @@ func (Match) Accept(tree *Tree, p *Pass, v *Verdict) error {
 	}
 }
 
-// Rejection is chain rejection sampling: it accepts a token x ~ q with probability min(1, p(x)/q(x)) and replaces
-// the first rejected one by a draw from norm((p-q)+) (Leviathan et al., "Fast Inference from Transformers via
-// Speculative Decoding", §2.3, and Chen et al., "Accelerating Large Language Model Decoding with Speculative
-// Sampling", algorithm 2). The output has the target's distribution but is not the token sequence of plain
-// decoding. At temperature 0 p and q are one-hot and the rule is that of Match.
+// Rejection is chain rejection sampling: it accepts a token x ~ q with probability min(1, p(x)/q(x)) and replaces the
+// first rejected one by a draw from norm((p-q)+) (Leviathan et al., "Fast Inference from Transformers via Speculative
+// Decoding", §2.3, and Chen et al., "Accelerating Large Language Model Decoding with Speculative Sampling", algorithm
+// 2). The output has the target's distribution but is not the token sequence of plain decoding. At temperature 0 p and
+// q are one-hot and the rule equals Match's.
 type Rejection struct{}
 
 var _ Verifier = Rejection{}
@@ -112,10 +112,10 @@ func (Rejection) Accept(tree *Tree, p *Pass, v *Verdict) error {
 }
 
 // WithoutReplacement verifies a tree whose children were sampled from the draft one after the other without
-// replacement. At each node it tests the children in order; a rejected child leaves the residual to the next, and
-// if none is accepted it samples a token from what is left (Chen et al., "Sequoia: Scalable and Robust Speculative
+// replacement. At each node it tests the children in order; a rejected child leaves the residual to the next, and if
+// none is accepted it samples a token from what is left (Chen et al., "Sequoia: Scalable and Robust Speculative
 // Decoding", §3.2). The output has the target's distribution but is not the token sequence of plain decoding. At
-// temperature 0 there is nothing to sample, and the rule is that of Match.
+// temperature 0 there is nothing to sample, and the rule equals Match's.
 type WithoutReplacement struct{}
 
 var _ Verifier = WithoutReplacement{}

@@ -20,7 +20,7 @@ type benchUpdate struct {
 	Done  int    `json:"done"`
 	Total int    `json:"total"`
 	Now   string `json:"now,omitempty"` // the policy that runs
-	// Rows are those of all prompts, without figures; only after results arrived.
+	// Rows over all prompts, without figures; only after results arrived.
 	Rows []bench.Row `json:"rows,omitempty"`
 }
 

@@ -35,7 +35,7 @@ var (
 // of stories260K's weights where those are available.
 var oracles = append(modeltest.Oracles(), "s260k-q8_0", "x3m-f16", "x3m-q6_k", "x3m-q4_k")
 
-// cached lists the models that run with every format of the KV cache: one for each shape of heads.
+// cached lists the models that run with every format of the KV cache: one for each size of heads.
 var cached = map[string]bool{"tiny-q8_0": true, "mistral3-f16": true, "qwen3-q8_0": true, "s260k-q8_0": true,
 	"x3m-q6_k": true}
 

@@ -26,7 +26,7 @@ func computes(name string) bool {
 		!strings.HasSuffix(name, "_pdrop") && !strings.HasSuffix(name, "_coef") && !strings.HasPrefix(name, "output_")
 }
 
-// maxValues bounds the values of a configuration, a hundred times those of a published one.
+// maxValues bounds the values of a configuration, a hundred times as many as published ones have.
 const maxValues = 1 << 16
 
 // DecodeConfig reads a configuration published with weights: config.json or generation_config.json.

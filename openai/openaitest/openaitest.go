@@ -99,7 +99,7 @@ type Error struct {
 	}
 }
 
-// Refusal reads an error, and fails for one of another shape or with words that clients are not told.
+// Refusal reads an error, and fails for one of another form or with words that clients are not told.
 func Refusal(t *testing.T, status int, body []byte) (code, param, message string) {
 	t.Helper()
 	var e Error

@@ -12,7 +12,7 @@ import (
 	"foretoken/spec/goodput"
 )
 
-// The drafters a Config names: where drafted tokens come from, and in which shape.
+// The drafters a Config names: where drafted tokens come from.
 const (
 	DrafterNone        = "none"         // plain decoding
 	DrafterChain       = "chain"        // the draft's best token, Depth times over

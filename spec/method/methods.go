@@ -113,25 +113,29 @@ type Verifier struct {
 // The table of verifiers.
 var verifierRows = []Verifier{
 	{Name: VerifierMatch, Exactness: ExactTokens, build: func(Config) spec.Verifier { return spec.Match{} }},
-	{VerifierRejection, ExactDistribution, func(Config) spec.Verifier { return spec.Rejection{} },
-		DrafterChain, DrafterChain, refusedByRejection,
-		"%s drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
+	{Name: VerifierRejection, Exactness: ExactDistribution,
+		build:   func(Config) spec.Verifier { return spec.Rejection{} },
+		sampled: DrafterChain, greedy: DrafterChain, refuses: refusedByRejection,
+		uncut: "%s drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
 			"distribution would change; use the match verifier, or a policy that only stops after a token"},
-	{VerifierWithoutReplacement, ExactDistribution,
-		func(Config) spec.Verifier { return spec.WithoutReplacement{} },
-		DrafterSampled, DrafterStatic, func(d drafter) string {
+	{Name: VerifierWithoutReplacement, Exactness: ExactDistribution,
+		build:   func(Config) spec.Verifier { return spec.WithoutReplacement{} },
+		sampled: DrafterSampled, greedy: DrafterStatic,
+		refuses: func(d drafter) string {
 			return "the without-replacement verifier needs children drawn from the draft without replacement, which " +
 				"the " + d.name + " drafter does not do; use the sampled drafter, or the match verifier"
-		}, ""},
+		}},
 	{Name: VerifierMARS, Exactness: Lossy,
 		build: func(c Config) spec.Verifier {
 			return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
 		}},
-	{VerifierAdaSD, Lossy, func(c Config) spec.Verifier { return c.adasd() },
-		DrafterChain, "", func(d drafter) string {
+	{Name: VerifierAdaSD, Exactness: Lossy, build: func(c Config) spec.Verifier { return c.adasd() },
+		sampled: DrafterChain,
+		refuses: func(d drafter) string {
 			return "the adasd verifier compares the draft's distribution with the target's along a chain, and " +
 				d.name + " has none; use the chain drafter"
-		}, "the adasd verifier takes sampled chains and %s cuts ranked ones; use another policy, or the match " +
+		},
+		uncut: "the adasd verifier takes sampled chains and %s cuts ranked ones; use another policy, or the match " +
 			"or mars verifier"},
 }
 

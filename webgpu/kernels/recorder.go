@@ -26,7 +26,7 @@ type step struct {
 }
 
 // Recorder collects the dispatches of one program. Record functions panic only on a programmer's mistake, never on
-// shapes that a model file can cause.
+// anything that a model file can cause.
 type Recorder struct {
 	Rounded View // where packed products keep their input, see matmul.PackedWords
 

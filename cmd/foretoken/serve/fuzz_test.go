@@ -19,7 +19,7 @@ import (
 	"foretoken/spec"
 )
 
-// FuzzRequest gives the server requests of any kind: each is answered in the API's shape, and what is refused never
+// FuzzRequest gives the server requests of any kind: each is answered as the API answers, and what is refused never
 // reaches the engine.
 func FuzzRequest(f *testing.F) {
 	s, err := openaitest.Pair()
