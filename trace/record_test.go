@@ -240,3 +240,16 @@ func TestAddAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// BenchmarkAdd records a round of EAGLE-2: 500 nodes drafted, 20 verified.
+func BenchmarkAdd(b *testing.B) {
+	r := NewRecorder(pieces)
+	e := &foretoken.Event{Tokens: []foretoken.Token{token(5, spec.Corrected, 0)},
+		Round: wide(b, rand.New(rand.NewPCG(1, 2)))}
+	for i := 0; b.Loop(); i++ {
+		if i%100 == 0 {
+			r.Begin("")
+		}
+		r.Add(e, time.Second)
+	}
+}

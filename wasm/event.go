@@ -4,11 +4,15 @@ import (
 	"encoding/base64"
 	"math"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/trace"
 )
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 type phases struct {
 	Draft    float64 `json:"draft"`
@@ -30,6 +34,12 @@ type counts struct {
 	Plain         int   `json:"plain"`
 	DepthDrafted  []int `json:"depth_drafted"`
 	DepthAccepted []int `json:"depth_accepted"`
+}
+
+// set copies the counts of a request.
+func (c *counts) set(s *spec.Stats) {
+	*c = counts{s.Calls, s.Nodes, s.OutputTokens, s.Drafted, s.Accepted, s.Relaxed, s.Corrected, s.Bonus, s.Plain,
+		append(c.DepthDrafted[:0], s.DepthDrafted...), append(c.DepthAccepted[:0], s.DepthAccepted...)}
 }
 
 func (c *counts) append(b []byte) []byte {
@@ -61,6 +71,21 @@ type event struct {
 	Counts       counts      `json:"counts"`
 	Elapsed      float64     `json:"elapsed_ms"`
 	Finish       spec.Finish `json:"finish,omitempty"`
+}
+
+// fill writes a round, with the figures of its tree, over the event before it; nothing of either is kept by the page.
+func (out *event) fill(in *foretoken.Event, f trace.Figures, elapsed time.Duration) {
+	r := in.Round
+	*out = event{Round: r.Round, Text: in.Text, Finish: r.Finish, Elapsed: ms(elapsed),
+		Tokens: append(out.Tokens[:0], in.Tokens...), Pruned: f.Pruned, Bin: f.Bin, Phi: f.Phi,
+		MS: phases{ms(r.Draft), ms(r.Verify), ms(r.Readback), ms(r.Host)}, Counts: out.Counts}
+	out.Counts.set(r.Stats)
+	if f.Entropy >= 0 {
+		out.Entropy = &f.Entropy
+	}
+	if f.DraftEntropy >= 0 {
+		out.DraftEntropy = &f.DraftEntropy
+	}
 }
 
 // append writes the event as encoding/json would. encoding/json takes several times as long in WebAssembly and

@@ -5,9 +5,11 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/trace"
 )
 
 // TestEventJSON compares the writer with encoding/json, for events with all fields set and with all fields empty.
@@ -49,5 +51,24 @@ func TestEventJSON(t *testing.T) {
 	b := full.append(nil)
 	if n := testing.AllocsPerRun(10, func() { b = full.append(b[:0]) }); n != 0 {
 		t.Errorf("%v allocations an event", n)
+	}
+}
+
+// TestEventIsFilledAnew fills an event with a round that knows less than the one before.
+func TestEventIsFilledAnew(t *testing.T) {
+	var e event
+	stats := &spec.Stats{Calls: 2, DepthDrafted: []int{1}}
+	e.fill(&foretoken.Event{Text: "x", Tokens: []foretoken.Token{{ID: 7}}, Round: &spec.Event{Round: 1, Stats: stats,
+		Verify: 3 * time.Millisecond}}, trace.Figures{Pruned: 5, Entropy: 0, DraftEntropy: 0.5, Bin: 2, Phi: 1}, time.Second)
+	if e.Pruned != 5 || e.Entropy == nil || *e.DraftEntropy != 0.5 || e.Bin != 2 || e.MS.Verify != 3 ||
+		e.Counts.Calls != 2 || e.Elapsed != 1000 || len(e.Tokens) != 1 {
+		t.Errorf("a round became %+v", e)
+	}
+	e.Tree = []byte{1}
+	e.fill(&foretoken.Event{Round: &spec.Event{Round: 1, Stats: stats, Finish: spec.FinishStop}},
+		trace.Figures{Entropy: -1, DraftEntropy: -1}, time.Second)
+	if e.Entropy != nil || e.DraftEntropy != nil || e.Tree != nil || e.Pruned+e.Bin != 0 || len(e.Tokens) != 0 ||
+		e.Text != "" || e.Finish != spec.FinishStop {
+		t.Errorf("the end became %+v", e)
 	}
 }
