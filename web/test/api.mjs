@@ -12,12 +12,16 @@ let host, base, browser;
 
 /** A script that uses the module; it also runs in a worker. */
 const WORKER = `
-const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+const { BUILTIN_PAIR, Foretoken, readTrace } = await import("/docs/assets/foretoken/foretoken.js");
 const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu" });
 const run = engine.generate("func main() {", { max_tokens: 8, policy: "chain", depth: 2 });
 let text = "";
 for await (const round of run) text += round.text;
 const result = await run.result;
+const trace = readTrace(await run.trace());
+const trees = [];
+for await (const round of engine.generate("func main() {", { max_tokens: 8, policy: "chain", depth: 2, trace: true }))
+  if (round.tree) trees.push(round.tree);
 const unlike = (texts) => texts.map((text) => (text.length ? { [text.at(-1)]: -100 } : {}));
 const processed = [];
 for (const policy of ["none", "chain", "eagle2", "auto"]) {
@@ -48,7 +52,7 @@ const echoed = (await engine.generate("func main() {", { max_tokens: 2, echo: tr
 await engine.dispose();
 postMessage({
   text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused, requests, echoed, both,
-  ids: result.token_ids, stopped: [stopped.finish, stopped.token_ids],
+  trace, trees, ids: result.token_ids, stopped: [stopped.finish, stopped.token_ids],
 });
 `;
 
@@ -233,6 +237,19 @@ test("the module works in a page's own worker", async () => {
   );
   assert.ok(got.text.length > 0);
   assert.equal(got.text, got.whole);
+  const { prompt, run, rounds, rest, finish } = got.trace;
+  assert.equal(rounds.map((round) => round.text).join("") + rest, got.whole);
+  assert.deepEqual(
+    rounds.flatMap((round) => round.tokens.map((token) => token.id)),
+    got.ids,
+  );
+  assert.deepEqual([prompt, run, finish], ["func main() {", rounds.length, "length"]);
+  assert.deepEqual(
+    rounds.map((round) => round.tree),
+    got.trees,
+    "the trees of a run are those that came with its rounds",
+  );
+  assert.ok(got.trees.some((tree) => tree.tokens.length === 3 && tree.accepted.length > 0));
   assert.ok(host.asked.includes("/docs/assets/foretoken/foretoken.wasm.gz"), "the compressed copy was not used");
   const [plain, ...drafted] = got.processed;
   for (const tokens of drafted) assert.deepEqual(tokens, plain);

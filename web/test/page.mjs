@@ -142,6 +142,26 @@ test("the tree, the charts and the text of a run", limit, async (t) => {
   await page.context().close();
 });
 
+test("rounds bring their trees while the panel shows them; opened later, it has the last one", limit, async () => {
+  const page = await open("?policy=eagle2&max-tokens=24#completion");
+  await page.evaluate(() => {
+    window.trees = [];
+    addEventListener("foretoken-round", ({ detail }) => window.trees.push(detail.tree !== undefined));
+  });
+  const run = async () => {
+    await page.evaluate(() => (window.trees.length = 0));
+    await generated(page, () => page.click("#generate"));
+    return page.evaluate(() => [...new Set(window.trees)]);
+  };
+  await page.click(".level.how > summary");
+  assert.deepEqual(await run(), [false]);
+  assert.equal(await page.locator("svg.tree").count(), 0);
+  await page.click(".level.how > summary");
+  await page.locator("svg.tree .node.pruned").first().waitFor();
+  assert.deepEqual(await run(), [true]);
+  await page.context().close();
+});
+
 test(
   "4,000 tokens: the work per round is bounded, blocks out of view are skipped, scrolling continues",
   limit,

@@ -58,7 +58,7 @@ import type {
   ToWorker,
   WireError,
 } from "../protocol/protocol.ts";
-import { TreeReader } from "../protocol/trace.ts";
+import type { TreeReader } from "../protocol/trace.ts";
 import { plain, textOf } from "./plain.ts";
 import { notLoaded } from "./spawn.ts";
 import { type EngineStats, Totals } from "./stats.ts";
@@ -304,7 +304,15 @@ export class Engine {
     const work = new AbortController();
     const stop = (): void => this.#stop(work);
     const queue = new Queue<RoundEvent>(stop);
-    const trees = new TreeReader();
+    // Pages that ask for no trees do not load their reader.
+    const reader = request.trace
+      ? import("../protocol/trace.ts").then(
+          (module) => new module.TreeReader(),
+          (cause: unknown) => {
+            throw errorOf(cause);
+          },
+        )
+      : undefined;
     let thrown: { cause: unknown } | undefined;
     const ask = async (json: string): Promise<string> => {
       try {
@@ -314,14 +322,16 @@ export class Engine {
         throw cause;
       }
     };
-    const result = this.#exclusive(
-      () => {
-        this.#traced = work;
-        return this.#call<R>(message, (json) => queue.push(parseRound(json, trees)), ask);
-      },
-      work,
-      signal,
-    ).then(
+    const begin = (trees?: TreeReader): Promise<R> =>
+      this.#exclusive(
+        () => {
+          this.#traced = work;
+          return this.#call<R>(message, (json) => queue.push(parseRound(json, trees)), ask);
+        },
+        work,
+        signal,
+      );
+    const result = (reader ? reader.then(begin) : begin()).then(
       (all) => {
         this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;
         this.#totals.add(statsOf(all));

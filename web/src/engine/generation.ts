@@ -133,10 +133,10 @@ export function begun<R>(start: () => Generation<R>): Generation<R> {
   }
 }
 
-/** Parses a round; `trees` reads those of its generation, in order. */
-export function parseRound(json: string, trees: TreeReader): RoundEvent {
+/** Parses a round; `trees` reads those of its generation, in order, if it asked for them. */
+export function parseRound(json: string, trees: TreeReader | undefined): RoundEvent {
   const { tree, ...round } = JSON.parse(json) as Omit<RoundEvent, "tree"> & { tree?: string };
-  return tree === undefined ? round : { ...round, tree: trees.readAlone(bytesOf(tree), round.tokens) };
+  return trees && tree ? { ...round, tree: trees.readAlone(bytesOf(tree), round.tokens) } : round;
 }
 
 /** Returns the bytes that a base64 text holds. */

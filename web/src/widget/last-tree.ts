@@ -2,7 +2,6 @@
 import type { Generation } from "../engine/generation.ts";
 import { ForetokenError } from "../protocol/errors.ts";
 import type { EventTree, RoundEvent } from "../protocol/protocol.ts";
-import { readTrace } from "../protocol/trace.ts";
 import type { Panel } from "./panel.ts";
 
 export class LastTree {
@@ -46,9 +45,13 @@ export class LastTree {
   async recall(): Promise<void> {
     const run = this.#run;
     if (!run || this.#tree || !this.wanted) return;
-    const bytes = await run.trace().catch(() => undefined); // the engine went on to other work
-    if (!bytes || run !== this.#run) return;
-    readTrace(bytes).rounds.forEach((round) => this.add(round));
+    try {
+      const [{ readTrace }, bytes] = await Promise.all([import("../protocol/trace.ts"), run.trace()]);
+      if (run !== this.#run) return;
+      readTrace(bytes).rounds.forEach((round) => this.add(round));
+    } catch {
+      return; // the engine went on to other work
+    }
     this.draw();
   }
 }
