@@ -201,7 +201,7 @@ export class Panel {
 
   /** Whether a tree can be seen: the widget shows its panel, and the part with the tree is open. */
   get showsTree(): boolean {
-    return this.#treeBox.getClientRects().length > 0;
+    return this.#how.open && this.#how.getClientRects().length > 0;
   }
 
   /** Shows a round's tree, while it can be seen. */
