@@ -153,8 +153,8 @@ func compareRounds(t *testing.T, what string, piece func(int32) []byte, got, wan
 func BenchmarkRecord(b *testing.B) {
 	s := openDemo(b)
 	prompt := modeltest.Prompts(b)[20].Prompt
-	for _, r := range []foretoken.Request{{Policy: method.DrafterAuto}, {Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4,
-		Nodes: 16}, {Policy: method.DrafterEAGLE2}} {
+	for _, r := range []foretoken.Request{{Policy: method.DrafterAuto},
+		{Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16}, {Policy: method.DrafterEAGLE2}} {
 		r.MaxTokens = 64
 		b.Run(fmt.Sprintf("%s-%d", r.Policy, r.Nodes), func(b *testing.B) {
 			rec := NewRecorder(s.Tokenizer().Piece)

@@ -59,7 +59,7 @@ func TestEventIsFilledAnew(t *testing.T) {
 	var e event
 	stats := &spec.Stats{Calls: 2, DepthDrafted: []int{1}}
 	e.fill(&foretoken.Event{Text: "x", Tokens: []foretoken.Token{{ID: 7}}, Round: &spec.Event{Round: 1, Stats: stats,
-		Verify: 3 * time.Millisecond}}, trace.Figures{Pruned: 5, Entropy: 0, DraftEntropy: 0.5, Bin: 2, Phi: 1}, time.Second)
+		Verify: 3 * time.Millisecond}}, trace.Figures{Pruned: 5, DraftEntropy: 0.5, Bin: 2, Phi: 1}, time.Second)
 	if e.Pruned != 5 || e.Entropy == nil || *e.DraftEntropy != 0.5 || e.Bin != 2 || e.MS.Verify != 3 ||
 		e.Counts.Calls != 2 || e.Elapsed != 1000 || len(e.Tokens) != 1 {
 		t.Errorf("a round became %+v", e)
