@@ -149,12 +149,10 @@ $(FUZZPROGRAMS):
 fuzz/%:
 	@sh scripts/fuzz.sh $* $(FUZZTIME)
 
-# Native and browser tests each keep little more than one core busy, so they run side by side, and so do those of the
-# site and of the documents. check has vetted both.
+# Two at a time, in this order: native and browser keep little more than one core busy each, e2e two, so it comes last.
+# check vets all code.
 test: deps
-	@$(MAKE) --no-print-directory -j2 --output-sync=target check testmodels
-	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
-	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e docs-test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check native browser docs-test e2e
 	@cat build/notrun/* | sort -u
 
 # What takes too long for every commit: 64 clients on the endpoint for five minutes, a thousand turns with two hundred
