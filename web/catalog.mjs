@@ -1,6 +1,7 @@
 /**
- * The catalog of methods, printed by the Go program. Bundles import it as "foretoken:catalog", so only Go defines
- * names, settings and defaults.
+ * The catalog of methods and settings, printed by the Go program: only Go defines names, settings and defaults. Bundles
+ * import the methods and the bounds of settings as "foretoken:catalog", and the table of settings, which forms alone
+ * need, as "foretoken:settings".
  */
 import { execFile } from "node:child_process";
 import path from "node:path";
@@ -10,17 +11,21 @@ import { promisify } from "node:util";
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 let printed;
 
-/** An esbuild plugin that resolves "foretoken:catalog". */
+/** An esbuild plugin that resolves both. */
 export const catalog = {
   name: "catalog",
   setup(build) {
-    build.onResolve({ filter: /^foretoken:catalog$/ }, () => ({ path: "catalog", namespace: "foretoken" }));
-    build.onLoad({ filter: /.*/, namespace: "foretoken" }, async () => {
+    const filter = /^foretoken:(catalog|settings)$/;
+    build.onResolve({ filter }, ({ path }) => ({ path: path.slice("foretoken:".length), namespace: "foretoken" }));
+    build.onLoad({ filter: /.*/, namespace: "foretoken" }, async ({ path }) => {
       printed ??= promisify(execFile)("go", ["run", "./wasm"], {
         cwd: root,
         env: { ...process.env, GOOS: "", GOARCH: "" },
       });
-      return { contents: (await printed).stdout, loader: "json" };
+      const { settings, ...methods } = JSON.parse((await printed).stdout);
+      const limits = settings.filter(({ least, most }) => most > least);
+      methods.limits = limits.map(({ name, least, most, zero }) => ({ name, least, most, zero }));
+      return { contents: JSON.stringify(path === "settings" ? settings : methods), loader: "json" };
     });
   },
 };

@@ -4,10 +4,17 @@ declare module "*.css" {
   export default text;
 }
 
-/** The table of methods that the Go program prints when the site is built. */
+/** The table of methods that the Go program prints when the site is built, and the bounds of settings. */
 declare module "foretoken:catalog" {
-  const catalog: import("./protocol/protocol.ts").Catalog;
+  import type { Catalog, Limit, Setting } from "./protocol/protocol.ts";
+  const catalog: Omit<Catalog, "settings"> & { limits: (Limit & Pick<Setting, "name">)[] };
   export default catalog;
+}
+
+/** The table of settings that it prints. */
+declare module "foretoken:settings" {
+  const settings: import("./protocol/protocol.ts").Catalog["settings"];
+  export default settings;
 }
 
 /** Go's wasm_exec.js, from the installed compiler. */

@@ -408,11 +408,11 @@ test("settings have hints, presets set a method, and both can be reset", limit, 
     assert.match(hint, /\S.*\. .*by default$/);
   assert.equal(
     await page.locator("#hint-depth").innerText(),
-    "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level. 5 by default",
+    "Tokens drafted a round, or for trees levels after the first. 5 by default",
   );
   assert.equal(
     await page.locator("#hint-temperature").innerText(),
-    "0 is greedy. Takes 0 (greedy) or 0.001 to 2; 0 by default",
+    "Temperature of the draws. Takes 0 (greedy) or 0.001 to 2; 0 by default",
   );
   assert.equal(await value("depth"), "7");
   await page.click("[aria-label='Reset Depth']");

@@ -70,7 +70,7 @@ export function checkFields(given: object, checks: Readonly<Record<string, Check
 
 /** Returns the bounds of a field in Go's table, or undefined where they depend on the method. */
 export function limitOf(field: string): Limit | undefined {
-  return catalog.settings.find(({ name, least, most }) => name === field && most > least);
+  return catalog.limits.find(({ name }) => name === field);
 }
 
 /** Describes bounds as Go does. */

@@ -2,7 +2,7 @@
  * Compares plain and speculative decoding: runs the same prompt and settings in turn on the same engine, and compares
  * the medians of their speeds, and their tokens.
  */
-import catalog from "foretoken:catalog";
+import settings from "foretoken:settings";
 import type { Engine, Generation } from "../engine/engine.ts";
 import { configOf, exactnessOf } from "../engine/methods.ts";
 import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
@@ -51,7 +51,7 @@ const MOST_TURNS = 8;
 /** Returns the request for plain decoding, with the sampling, the constraints and the length of `request`. */
 export function plainOf(request: GenerateRequest): GenerateRequest {
   const plain: GenerateRequest = { prompt: request.prompt, policy: "none" };
-  for (const { name, group } of catalog.settings)
+  for (const { name, group } of settings)
     if (group !== "method" && group !== "parts" && request[name] !== undefined)
       Object.assign(plain, { [name]: request[name] });
   return plain;

@@ -1,5 +1,5 @@
 /** The settings of a request: their form fields, their attributes, and the methods that have them. */
-import catalog from "foretoken:catalog";
+import settings from "foretoken:settings";
 import type { Config } from "../engine/methods.ts";
 import { holds, limitOf, rangeOf } from "../engine/options.ts";
 import type { Setting } from "../protocol/protocol.ts";
@@ -8,7 +8,7 @@ import type { Setting } from "../protocol/protocol.ts";
 export type Field = Setting & { label: string };
 
 /** All fields in the order of the form. */
-export const FIELDS = catalog.settings.filter((setting): setting is Field => setting.label !== undefined);
+export const FIELDS = settings.filter((setting): setting is Field => setting.label !== undefined);
 
 /** Returns the sort of a field's input. */
 export function kindOf({ choices, type }: Setting): "choice" | "flag" | "number" | "shape" {
