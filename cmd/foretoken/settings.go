@@ -45,13 +45,18 @@ func settingFlag(f *pflag.FlagSet, s *spec.Setting, r *foretoken.Request) {
 			f.StringArrayVar(to, name, nil, usage+"; may be given several times")
 		}
 	case **float64:
-		f.Var(optionalNumber{to}, name, usage)
+		f.Var(fieldFlag{"float64", func(text string) error {
+			v, err := strconv.ParseFloat(text, 64)
+			*to = &v
+			return err
+		}}, name, usage)
 	case *map[int32]float32:
-		f.Var(biases{to}, name, "ID=ADD: "+usage+"; may be given several times")
+		f.Var(fieldFlag{"bias", func(text string) error { return addBias(to, text) }}, name,
+			"ID=ADD: "+usage+"; may be given several times")
 	case *json.RawMessage:
-		f.Var((*rawJSON)(to), name, usage)
+		f.Var(fieldFlag{"string", func(text string) error { *to = json.RawMessage(text); return nil }}, name, usage)
 	default:
-		f.Var(decoded{s, r}, name, usage)
+		f.Var(fieldFlag{"JSON", func(text string) error { return s.Decode([]byte(text), r) }}, name, usage)
 	}
 }
 
@@ -86,65 +91,27 @@ func flagOf(field string) string {
 	return strings.ReplaceAll(field, "_", "-")
 }
 
-// optionalNumber is the flag of a number for which 0 is not the same as leaving it out.
-type optionalNumber struct{ to **float64 }
-
-func (optionalNumber) Type() string { return "float64" }
-
-func (o optionalNumber) String() string {
-	if o.to == nil || *o.to == nil {
-		return ""
-	}
-	return strconv.FormatFloat(**o.to, 'g', -1, 64)
+// fieldFlag is the flag of a field that pflag has no type for, by the name of its kind: see kindOf.
+type fieldFlag struct {
+	kind string
+	set  func(text string) error
 }
 
-func (o optionalNumber) Set(text string) error {
-	v, err := strconv.ParseFloat(text, 64)
-	*o.to = &v
-	return err
-}
+func (f fieldFlag) Type() string          { return f.kind }
+func (f fieldFlag) String() string        { return "" } // such a field is not set by default
+func (f fieldFlag) Set(text string) error { return f.set(text) }
 
-// biases is the flag of what is added to the logits of tokens, each as ID=ADD.
-type biases struct{ to *map[int32]float32 }
-
-func (biases) Type() string { return "bias" }
-
-func (biases) String() string { return "" }
-
-func (b biases) Set(text string) error {
+// addBias adds ID=ADD, what is added to the logits of a token.
+func addBias(to *map[int32]float32, text string) error {
 	id, add, ok := strings.Cut(text, "=")
 	token, err := strconv.ParseInt(strings.TrimSpace(id), 10, 32)
 	bias, err2 := strconv.ParseFloat(strings.TrimSpace(add), 32)
 	if !ok || err != nil || err2 != nil {
 		return strconv.ErrSyntax
 	}
-	if *b.to == nil {
-		*b.to = map[int32]float32{}
+	if *to == nil {
+		*to = map[int32]float32{}
 	}
-	(*b.to)[int32(token)] = float32(bias)
+	(*to)[int32(token)] = float32(bias)
 	return nil
 }
-
-// rawJSON is the flag of a text in JSON that others read.
-type rawJSON json.RawMessage
-
-func (*rawJSON) Type() string { return "string" }
-
-func (r *rawJSON) String() string { return string(*r) }
-
-func (r *rawJSON) Set(text string) error {
-	*r = rawJSON(text)
-	return nil
-}
-
-// decoded is the flag of a field that is given in JSON.
-type decoded struct {
-	*spec.Setting
-	r *foretoken.Request
-}
-
-func (decoded) Type() string { return "JSON" }
-
-func (decoded) String() string { return "" }
-
-func (d decoded) Set(text string) error { return d.Decode([]byte(text), d.r) }
