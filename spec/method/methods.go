@@ -55,19 +55,19 @@ var rows = []methodRow{
 	{"eagle3", "EAGLE-2 tree by an EAGLE-3 head", Config{Drafter: DrafterEAGLE2, Source: SourceEAGLE3}},
 }
 
+// full returns the config with what the row leaves out.
+func (r *methodRow) full() Config {
+	c := DefaultConfig(r.config.Drafter)
+	c.Source, c.Adapt, c.Verifier = r.config.Source, r.config.Adapt, cmp.Or(r.config.Verifier, c.Verifier)
+	c.Depth, c.TopK = cmp.Or(r.config.Depth, c.Depth), cmp.Or(r.config.TopK, c.TopK)
+	return c
+}
+
 // All are the methods that Request.Policy may name, drafters among them.
 func All() []Method {
 	var all []Method
 	for _, r := range rows {
-		c := DefaultConfig(r.config.Drafter)
-		c.Source, c.Adapt = r.config.Source, r.config.Adapt
-		c.Verifier = cmp.Or(r.config.Verifier, c.Verifier)
-		if r.config.Depth > 0 {
-			c.Depth = r.config.Depth
-		}
-		if r.config.TopK > 0 {
-			c.TopK = r.config.TopK
-		}
+		c := r.full()
 		all = append(all, Method{r.name, r.title, c.Exactness() == Lossy, c, c.UsesDraftModel(), settingsOf(c.Drafter)})
 	}
 	return all
@@ -76,7 +76,8 @@ func All() []Method {
 // ByName is the configuration of a method, or of the drafter of that name, known or
 // not: Validate says what is wrong with a name.
 func ByName(name string) Config {
-	return row(All(), func(m Method) bool { return m.Name == name }, Method{Config: DefaultConfig(name)}).Config
+	r := row(rows, func(r methodRow) bool { return r.name == name }, methodRow{config: Config{Drafter: name}})
+	return r.full()
 }
 
 // row returns the first row of a table that is meant, or none.
