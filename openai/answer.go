@@ -14,7 +14,7 @@ import (
 
 // Host is the program that answers a request.
 type Host struct {
-	// Owner is who the engine keeps what it keeps of the request for; see foretoken.Request.
+	// Owner names the user whose later requests may reuse this one's KV cache; see foretoken.Request.
 	Owner string
 	// Yield lets others have their turns; it is called between two texts, and its error ends the request.
 	Yield func() error
