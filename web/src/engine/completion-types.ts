@@ -1,7 +1,7 @@
 /** The requests and answers of OpenAI's API for chat completions. */
 import type { GenerateRequest, Result, Stats } from "../protocol/protocol.ts";
 
-/** A request. Names, meanings, ranges and defaults are those of OpenAI's API. */
+/** A request, with the names, meanings, ranges and defaults of OpenAI's API. */
 export interface ChatCompletionRequest {
   messages: readonly ChatMessage[];
   /** Ignored: the engine has one model. */

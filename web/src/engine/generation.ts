@@ -57,7 +57,7 @@ export interface Generation<R = Result> extends AsyncIterable<RoundEvent> {
   stop(): void;
   /**
    * The rounds with their trees, once the generation has ended, for {@link readTrace}, a file or a link: some hundred
-   * bytes a round. An engine keeps those of its last generation: later it rejects with code "disposed".
+   * bytes a round. An engine keeps the trees of its last generation: later it rejects with code "disposed".
    */
   trace(): Promise<Uint8Array>;
 }

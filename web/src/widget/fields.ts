@@ -49,7 +49,7 @@ export function parseFlag(text: string): boolean | undefined {
   return ["false", "0", "no"].includes(known) ? false : undefined;
 }
 
-/** The longest text of a setting: that of a shape. */
+/** The longest text of a setting; a tree's shape needs it. */
 const MOST_TEXT = 4096;
 
 /** Parses the JSON of a tree's shape; undefined if empty or not a shape. */
