@@ -108,7 +108,7 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 func TestRejectionSampling(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	for i, p := range goPrompts(t) {
-		if i%20 != 0 {
+		if i%40 != 0 {
 			continue
 		}
 		r := Request{Policy: method.DrafterChain, Depth: 4, Verifier: method.VerifierRejection, MaxTokens: 48}
