@@ -11,7 +11,7 @@ import (
 // TestReadRefuses changes a trace in each of the ways that its reader looks for.
 func TestReadRefuses(t *testing.T) {
 	head := []byte{Version, 0, 1, 1, 0, 0}                               // one round
-	round := append(head, 0, 0, 0, 0, 0, 1, 5, 1<<3|0, 'x')              // of one token
+	round := append(head, 0, 0, 0, 0, 0, 1, 5, 8, 'x')                   // of one token
 	tree := append(append([]byte{}, round...), 1, 0, 0, 5, 1, 'x', 0, 0) // a root alone
 	if _, err := Read(tree); err != nil {
 		t.Fatal(err)
