@@ -59,6 +59,7 @@ func TestRefusals(t *testing.T) {
 		{chatPath, say(`{"role": "tool", "content": "a"}`), 400, "missing_required_parameter",
 			"messages[0].tool_call_id"},
 		{chatPath, strings.Replace(talk(""), "demo", "gpt-4", 1), 404, "model_not_found", "model"},
+		{chatPath, talk(`, "chat_template": "x"`), 400, "unknown_parameter", "chat_template"},
 		{chatPath, talk(`, "temprature": 1`), 400, "unknown_parameter", "temprature"},
 		{chatPath, talk(`, "temperature": "hot"`), 400, "invalid_type", "temperature"},
 		{chatPath, talk(`, "temperature": 2.5`), 400, "invalid_value", "temperature"},

@@ -309,3 +309,17 @@ func TestNoChatTemplate(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// TestPagesOptions answers whatever model is named, with the template that a request brings.
+func TestPagesOptions(t *testing.T) {
+	w := open(t, func(o *Options) { o.AnyModel, o.Templates, o.Template = true, true, "" })
+	for _, model := range []string{"", `"model": "gpt-4o", `} {
+		asked := `{` + model + `"chat_template": "{{ messages[0].content }}", "messages": [{"role": "user", ` +
+			`"content": "func main() {"}], "max_tokens": 4}`
+		got := w.complete(chatPath, asked)
+		text := w.complete(textPath, `{`+model+`"prompt": "func main() {", "max_tokens": 4}`)
+		if got.Model != "demo" || got.Choices[0].Message.Content != *text.Choices[0].Text {
+			t.Errorf("%s: %+v, as a text %+v", asked, got, text)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -40,6 +41,9 @@ func (e *engine) answer(ctx context.Context, body []byte, args []safejs.Value) (
 	path, err := text(args, 1)
 	if err != nil {
 		return nil, err
+	}
+	if len(args) < 3 {
+		return nil, errors.New("foretoken: openai: argument 3 must be a function")
 	}
 	endpoint, ok := openai.EndpointOf(path)
 	if !ok {
