@@ -133,7 +133,7 @@ export function begun<R>(start: () => Generation<R>): Generation<R> {
   }
 }
 
-/** Parses a round; `trees` reads those of its generation, in order, if it asked for them. */
+/** Parses a round; `trees` reads the trees of its generation, in order, if it asked for them. */
 export function parseRound(json: string, trees: TreeReader | undefined): RoundEvent {
   const { tree, ...round } = JSON.parse(json) as Omit<RoundEvent, "tree"> & { tree?: string };
   return trees && tree ? { ...round, tree: trees.readAlone(bytesOf(tree), round.tokens) } : round;
