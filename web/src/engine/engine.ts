@@ -305,14 +305,7 @@ export class Engine {
     const stop = (): void => this.#stop(work);
     const queue = new Queue<RoundEvent>(stop);
     // Pages that ask for no trees do not load their reader.
-    const reader = request.trace
-      ? import("../protocol/trace.ts").then(
-          (module) => new module.TreeReader(),
-          (cause: unknown) => {
-            throw errorOf(cause);
-          },
-        )
-      : undefined;
+    const reader = request.trace ? import("../protocol/trace.ts").then((module) => new module.TreeReader()) : undefined;
     let thrown: { cause: unknown } | undefined;
     const ask = async (json: string): Promise<string> => {
       try {
@@ -340,7 +333,7 @@ export class Engine {
       },
       (cause: unknown) => {
         if (signal?.aborted) throw aborted(signal);
-        if (!thrown) throw cause;
+        if (!thrown) throw errorOf(cause);
         const text = `logits_processor: it failed: ${String((thrown.cause as Error | null)?.message ?? thrown.cause)}`;
         throw new ForetokenError("bad_option", text, "logits_processor", thrown);
       },
