@@ -152,7 +152,7 @@ func compileInput() error {
 	for in := json.NewDecoder(bufio.NewReader(os.Stdin)); ; {
 		var k sentKernel
 		if err := in.Decode(&k); err == io.EOF {
-			os.Exit(0) // not Destroy: null hardware cannot free everything
+			return nil // without Destroy: null hardware cannot free everything
 		} else if err != nil {
 			return err
 		}

@@ -25,7 +25,11 @@ export const catalog = {
       const { settings, ...methods } = JSON.parse((await printed).stdout);
       const limits = settings.filter(({ least, most }) => most > least);
       methods.limits = limits.map(({ name, least, most, zero }) => ({ name, least, most, zero }));
-      return { contents: JSON.stringify(path === "settings" ? settings : methods), loader: "json" };
+      // Rows without a label are in no form, which needs their names alone; the rest is the command line's.
+      const forms = settings.map(({ flag, api, object, ...row }) =>
+        row.label ? row : { name: row.name, group: row.group },
+      );
+      return { contents: JSON.stringify(path === "settings" ? forms : methods), loader: "json" };
     });
   },
 };

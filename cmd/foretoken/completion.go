@@ -26,7 +26,7 @@ func completions() map[string][]string {
 	}
 	for _, s := range foretoken.Settings() {
 		if s.Choices != nil {
-			all[flagOf(s.Name)] = s.Choices
+			all[flagOf(&s)] = s.Choices
 		}
 	}
 	return all

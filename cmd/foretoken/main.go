@@ -96,7 +96,7 @@ func asUsage(err error) error {
 		return nil
 	}
 	if field, ok := errors.AsType[*spec.FieldError](err); ok {
-		return usagef("--%s %s", flagOf(field.Field), field.Reason)
+		return usagef("--%s %s", flagOfField(field.Field), field.Reason)
 	}
 	return usageError{err.Error()}
 }

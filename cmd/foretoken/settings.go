@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +23,7 @@ func settingFlags(f *pflag.FlagSet, r *foretoken.Request) {
 }
 
 func settingFlag(f *pflag.FlagSet, s *spec.Setting, r *foretoken.Request) {
-	name, usage := flagOf(s.Name), usageOf(s)
+	name, usage := flagOf(s), usageOf(s)
 	switch to := s.In(r).Addr().Interface().(type) {
 	case *bool:
 		f.BoolVar(to, name, *to, usage)
@@ -81,12 +80,20 @@ func usageOf(s *spec.Setting) string {
 	return usage
 }
 
-// flagOf is the flag of a field.
-func flagOf(field string) string {
-	rows := foretoken.Settings()
-	i := slices.IndexFunc(rows, func(s spec.Setting) bool { return s.Name == field })
-	if i >= 0 && strings.Trim(rows[i].Flag, "-") != "" {
-		return rows[i].Flag
+// flagOf is the name of a setting's flag.
+func flagOf(s *spec.Setting) string {
+	if strings.Trim(s.Flag, "-") != "" {
+		return s.Flag
+	}
+	return strings.ReplaceAll(s.Name, "_", "-")
+}
+
+// flagOfField is the name of the flag of a field, which may be no setting's.
+func flagOfField(field string) string {
+	for _, s := range foretoken.Settings() {
+		if s.Name == field {
+			return flagOf(&s)
+		}
 	}
 	return strings.ReplaceAll(field, "_", "-")
 }

@@ -11,9 +11,10 @@ declare module "foretoken:catalog" {
   export default catalog;
 }
 
-/** The table of settings that it prints. */
+/** The table of settings that it prints; a row without a label has its name and its group alone. */
 declare module "foretoken:settings" {
-  const settings: import("./protocol/protocol.ts").Catalog["settings"];
+  type Row = import("./protocol/protocol.ts").Setting;
+  const settings: ((Row & { label: string }) | (Pick<Row, "name" | "group"> & { label?: undefined }))[];
   export default settings;
 }
 
