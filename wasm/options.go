@@ -19,7 +19,8 @@ type openOptions struct {
 	Nodes   int    `json:"max_nodes"`
 	// Candidates is the number of likeliest tokens available per position.
 	Candidates int `json:"candidates"`
-	// Timeout is the number of seconds that a call waits for the device before it counts as hung; 0: 30.
+	// Timeout is the number of seconds that a call waits for the device before it counts as hung; 0: 30, or 300 for a
+	// software adapter.
 	Timeout float64 `json:"device_timeout"`
 	// Threads is the number of threads of the cpu device; 0: one for each core, up to eight.
 	Threads int `json:"threads"`
@@ -48,7 +49,7 @@ func readOptions(text []byte) (o openOptions, err error) {
 		name("kv", o.KV, []string{"f32", "f16", "q8"}),
 		name("quantise", o.Quantise, convert.Types()),
 		number("threads", 1, open.MaxThreads, "one for each core", float64(o.Threads)),
-		number("device_timeout", 0.001, 1e6, "30 seconds", o.Timeout),
+		number("device_timeout", 0.001, 1e6, "30 seconds, in software 5 minutes", o.Timeout),
 		number("context", 1, math.MaxInt32, "the model's limit, at most 4096", float64(o.Context)),
 		number("max_nodes", 1, 1024, "64", float64(o.Nodes)),
 		number("candidates", 1, 64, "as many as decoding needs", float64(o.Candidates)),

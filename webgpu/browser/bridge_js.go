@@ -38,10 +38,9 @@ type opened struct {
 	err    error
 }
 
-func newBridge(timeout time.Duration) *bridge {
+func newBridge() *bridge {
 	return &bridge{
 		done:    make(chan finished, 1),
-		timeout: timeout,
 		pending: map[int]chan answer{},
 		lost:    make(chan struct{}),
 	}

@@ -14,7 +14,7 @@ import (
 
 // Options say how patient to be.
 type Options struct {
-	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s
+	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s, and 5 minutes for a software adapter
 }
 
 const openTimeout = 60 * time.Second
@@ -23,10 +23,7 @@ const openTimeout = 60 * time.Second
 // where it has them and all the limits it offers. Where there is no WebGPU it returns ErrUnavailable and the reason
 // in words that can be shown to a person.
 func Open(ctx context.Context, o Options) (*Device, error) {
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = 30 * time.Second
-	}
-	b := newBridge(o.ReadTimeout)
+	b := newBridge()
 	outcome, err := b.open()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", webgpu.ErrUnavailable, err)
@@ -51,7 +48,7 @@ func Open(ctx context.Context, o Options) (*Device, error) {
 		return nil, got.err
 	}
 	b.replay = got.replay
-	d, err := newDevice(b)
+	d, err := newDevice(b, o)
 	if err != nil {
 		_, _ = b.replay.Call("destroy")
 		b.release()
@@ -68,11 +65,12 @@ func (b *bridge) abandon(outcome <-chan opened) {
 	b.release()
 }
 
-func newDevice(b *bridge) (*Device, error) {
+func newDevice(b *bridge, o Options) (*Device, error) {
 	info, err := readInfo(b.replay)
 	if err != nil {
 		return nil, err
 	}
+	b.timeout = registry.Timeout(o.ReadTimeout, info.Software)
 	submit, err := b.replay.Get("submit")
 	if err != nil {
 		return nil, err

@@ -30,13 +30,6 @@ type Options struct {
 
 const openTimeout = 60 * time.Second
 
-// Software adapters compile a kernel at its first run, and a model's pass has dozens. With a cold driver cache and
-// little CPU time that takes longer than any wait for hardware.
-const (
-	readTimeout         = 30 * time.Second
-	softwareReadTimeout = 5 * time.Minute
-)
-
 type (
 	shared     = registry.Device[*wgpu.Buffer, *pipeline, []recorded]
 	buffer     = registry.Buffer[*wgpu.Buffer]
@@ -88,7 +81,6 @@ type job struct {
 // Open opens an adapter with the limits it offers.
 func Open(o Options) (*Device, error) {
 	d := &Device{
-		timeout:  o.ReadTimeout,
 		jobs:     make(chan job),
 		lost:     make(chan struct{}),
 		released: make(chan struct{}),
@@ -104,12 +96,7 @@ func Open(o Options) (*Device, error) {
 		d.lose(errors.New("opening took too long"))
 		return nil, fmt.Errorf("native: %w: the driver did not open a device in %v", webgpu.ErrUnavailable, openTimeout)
 	}
-	if d.timeout <= 0 {
-		d.timeout = readTimeout
-		if d.info.Software {
-			d.timeout = softwareReadTimeout
-		}
-	}
+	d.timeout = registry.Timeout(o.ReadTimeout, d.info.Software)
 	d.shared = registry.NewDevice("native", d.info.Limits, (*backend)(d))
 	return d, nil
 }

@@ -74,7 +74,7 @@ export interface LoadOptions {
   max_memory?: number | undefined;
   /** The most `top_logprobs` that a request can ask for; default 2, at most 64. */
   candidates?: number | undefined;
-  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
+  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30, in software 300. */
   device_timeout?: number | undefined;
   /** Receives each step of loading. After a lost device it receives the loss and each step of reloading. */
   onProgress?: ((progress: Progress) => void) | undefined;

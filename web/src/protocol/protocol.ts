@@ -156,7 +156,7 @@ export interface OpenOptions {
   max_memory?: number;
   /** The most `top_logprobs` that a request can ask for. */
   candidates?: number;
-  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
+  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30, in software 300. */
   device_timeout?: number;
   /** Threads of the cpu device, 1 to 64; 0 or absent means one per core, at most eight. */
   threads?: number;
