@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { kernelName } from "../../src/benchmark/profile.ts";
 import { Engine, ForetokenError, type LoadOptions } from "../../src/engine/engine.ts";
 import { configOf, METHODS } from "../../src/engine/methods.ts";
-import { nearest } from "../../src/engine/options.ts";
 import { textOf } from "../../src/engine/plain.ts";
 import type { BenchUpdate, FromWorker, GoEngine, Progress, RoundEvent } from "../../src/protocol/protocol.ts";
 import { readTrace } from "../../src/protocol/trace.ts";
@@ -260,19 +259,6 @@ test("a prompt that is no text is refused", async () => {
       param: "prompt",
       message: `prompt is ${kind}, want a string`,
     });
-});
-
-test("the nearest known name is found", () => {
-  const known = ["target", "draft", "max_tokens", "temperature", "max_nodes"];
-  for (const [name, want] of [
-    ["targt", "target"],
-    ["tagret", "target"],
-    ["maxTokens", "max_tokens"],
-    ["temp", "temperature"],
-    ["x", undefined],
-    ["colour", undefined],
-  ] as const)
-    assert.equal(nearest(name, known), want, name);
 });
 
 test("a second generation is rejected while one runs", async () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Engine, Engine as Engines, ForetokenError, type LoadOptions } from "../../src/engine/engine.ts";
+import { nearest } from "../../src/engine/options.ts";
 import { plain, textOf } from "../../src/engine/plain.ts";
 import type { GoEngine } from "../../src/protocol/protocol.ts";
 import { mockEngine } from "../mock/engine.ts";
@@ -207,4 +208,17 @@ test("numbers may be BigInts, and seeds keep 64 bits", async () => {
     '{"max_tokens":2,"seed":18446744073709551615,"policy":"none","prompt":"x"}',
   ]);
   assert.equal(seen[2], seen[1]);
+});
+
+test("the nearest known name is found", () => {
+  const known = ["target", "draft", "max_tokens", "temperature", "max_nodes"];
+  for (const [name, want] of [
+    ["targt", "target"],
+    ["tagret", "target"],
+    ["maxTokens", "max_tokens"],
+    ["temp", "temperature"],
+    ["x", undefined],
+    ["colour", undefined],
+  ] as const)
+    assert.equal(nearest(name, known), want, name);
 });
