@@ -166,17 +166,17 @@ func (r *Recorder) addTree() {
 	}
 	b = binary.AppendUvarint(b, uint64(t.Path[len(t.Path)-1]))
 	for _, h := range t.Entropies {
-		b = binary.AppendUvarint(b, steps(float64(h), entropySteps))
+		b = binary.AppendUvarint(b, steps(float64(h)))
 	}
 	for _, h := range t.DraftEntropies {
 		at := uint64(0)
 		if h >= 0 {
-			at = steps(float64(h), entropySteps) + 1
+			at = steps(float64(h)) + 1
 		}
 		b = binary.AppendUvarint(b, at)
 	}
 	if t.Bin > 0 {
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(t.Bin)), steps(t.Phi, entropySteps))
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(t.Bin)), steps(t.Phi))
 	}
 	p := &t.Pruned
 	if b = binary.AppendUvarint(b, uint64(p.Total)); p.Total > 0 {
@@ -214,17 +214,17 @@ func (r *Recorder) appendTokens(b []byte, tokens []int32) []byte {
 // fall is a score in steps below the root's, at least and not much more than above. The score itself is rounded, so
 // that errors do not add up along a path.
 func fall(score float32, above uint64) uint64 {
-	at := uint64(above + MaxNats*scoreSteps)
+	at := above + MaxNats*scoreSteps
 	if score > -math.MaxFloat32 {
 		at = min(at, uint64(math.Round(max(0, -float64(score))*scoreSteps)))
 	}
 	return max(at, above)
 }
 
-// steps is a value in nats, in steps.
-func steps(nats float64, perNat float64) uint64 {
+// steps is an entropy or Φ, of some nats, in steps.
+func steps(nats float64) uint64 {
 	if nats < MaxNats {
-		return uint64(math.Round(max(nats, 0) * perNat))
+		return uint64(math.Round(max(nats, 0) * entropySteps))
 	}
 	return MaxNats * entropySteps
 }

@@ -90,12 +90,13 @@ func flagOf(s *spec.Setting) string {
 
 // flagOfField is the name of the flag of a field, which may be no setting's.
 func flagOfField(field string) string {
-	for _, s := range foretoken.Settings() {
-		if s.Name == field {
-			return flagOf(&s)
+	s := spec.Setting{Name: field}
+	for _, row := range foretoken.Settings() {
+		if row.Name == field {
+			s = row
 		}
 	}
-	return strings.ReplaceAll(field, "_", "-")
+	return flagOf(&s)
 }
 
 // fieldFlag is the flag of a field that pflag has no type for, by the name of its kind: see kindOf.
