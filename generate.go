@@ -65,7 +65,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if r.Owner != s.owner {
 		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
 	}
-	text := s.tok.NewWriter(ids, r.Stop, r.Until)
+	text := s.tok.NewWriter(ids, tokenizer.Ends{Stops: r.Stop, Include: r.IncludeStop, Until: r.Until})
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
 		EOS: append(s.tok.EndIDs(), r.StopTokenIDs...), LogProbs: r.LogProbs,
 		Recover: func(ctx context.Context, cause error) error { return s.recover(ctx, cause, j) }}

@@ -40,7 +40,8 @@ type Request struct {
 	// classifiers with it.
 	Fitted method.Fitted `json:"-"`
 
-	Stop []string `json:"stop"` // the text ends before the first of these
+	Stop        []string `json:"stop"`                                 // the text ends before the first of these,
+	IncludeStop bool     `json:"include_stop_str_in_output,omitempty"` // or after it
 	// StopTokenIDs end the text like the model's own end-of-text tokens: the one that was drawn is part of the text.
 	StopTokenIDs []int32 `json:"stop_token_ids,omitempty"`
 	// Until, if not nil, gets the text of each token, and ends the answer after the token for which it returns true. It
@@ -74,6 +75,7 @@ var outputTable = []spec.Setting{
 	{Name: "max_tokens", Group: spec.GroupSampling, Help: "tokens to produce", Least: 1, Most: math.MaxInt32,
 		Zero: "until the context is full", Label: "Max tokens"},
 	{Name: "stop", Group: spec.GroupConstraints, Help: "end the text before this string"},
+	{Name: "include_stop_str_in_output", Group: spec.GroupConstraints, Help: "end the text after the stop string"},
 	{Name: "stop_token_ids", Group: spec.GroupConstraints, Help: "end the text after these tokens, such as 13,198"},
 	{Name: "echo", Group: spec.GroupOutput, Flag: "-", Help: "begin the text with the prompt"},
 	{Name: "logprobs", Group: spec.GroupOutput, Flag: "-", Help: "return the log-probability of each token"},

@@ -222,7 +222,7 @@ func (m *Method) set(setting string) error {
 
 // ofPlan reports whether a setting cannot differ from method to method, or has another place in a method list.
 func ofPlan(s *spec.Setting) bool {
-	return slices.Contains([]string{"policy", "stop", "stop_token_ids", "echo"}, s.Name)
+	return slices.Contains([]string{"policy", "stop", "include_stop_str_in_output", "stop_token_ids", "echo"}, s.Name)
 }
 
 func kindName(t reflect.Type) string {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMethodListsTakeTheSettingsOfTheTable(t *testing.T) {
-	own := []string{"policy", "stop", "stop_token_ids", "echo"}
+	own := []string{"policy", "stop", "include_stop_str_in_output", "stop_token_ids", "echo"}
 	for _, s := range foretoken.Settings() {
 		for _, name := range []string{s.Name, strings.ReplaceAll(s.Name, "_", "-")} {
 			err := (&Method{Name: "auto"}).set(name + "={}") // a value of one setting, whose bounds are not checked yet

@@ -61,6 +61,7 @@ func TestFieldValues(t *testing.T) {
 		"foretoken.depth":      {"tc", taken(zeroOne...), "want"},
 		"foretoken.threshold": {"tc", taken(append(zeroOne, `1.5`, `1e2`, `99999999999999999999`, `9007199254740993`,
 			`18446744073709551615`)...), ""},
+		"include_stop_str_in_output":    {"tc", taken(`true`), "true or false"},
 		"foretoken.policy":              {"tc", taken(), ""},
 		"foretoken.coupled":             {"tc", taken(`true`), "true or false"},
 		"foretoken.json_open":           {"tc", taken(`true`), "true or false"},

@@ -168,6 +168,7 @@ func (a *Request) sampling(f *fields) {
 	if stops := f.stops("stop"); stops != nil {
 		s.Stop = stops
 	}
+	f.into("include_stop_str_in_output", &s.IncludeStop, "true or false")
 	ids := []int32{} // a new list: the default's is shared by all requests
 	if f.into("stop_token_ids", &ids, "a list of token ids") {
 		s.StopTokenIDs = ids

@@ -232,7 +232,7 @@ func TestConstrained(t *testing.T) {
 	}
 }
 
-// TestEchoAndStopTokens compares texts with those of the same request without the two fields.
+// TestEchoAndStopTokens compares texts with those of the same request without the fields.
 func TestEchoAndStopTokens(t *testing.T) {
 	w := open(t, nil)
 	const prompt = "func main() {"
@@ -249,6 +249,13 @@ func TestEchoAndStopTokens(t *testing.T) {
 		c := w.complete(textPath, fmt.Sprintf(`%s, "stop_token_ids": [%d]}`, request, stop)).Choices[0]
 		if *c.Text != want || *c.Finish != "stop" {
 			t.Errorf("%s: until token %d: %q, %s, want %q, stop", policy, stop, *c.Text, *c.Finish, want)
+		}
+		word := w.engine.Tokenizer().Decode(ids[3:4])
+		want = plain[:strings.Index(plain, word)+len(word)]
+		c = w.complete(textPath, fmt.Sprintf(`%s, "stop": %q, "include_stop_str_in_output": true}`, request,
+			word)).Choices[0]
+		if *c.Text != want || *c.Finish != "stop" {
+			t.Errorf("%s: to the end of %q: %q, %s, want %q, stop", policy, word, *c.Text, *c.Finish, want)
 		}
 		var streamed strings.Builder
 		pieces, done := openaitest.Events(t, w.do(textPath, request+`, "echo": true, "stream": true}`).body)

@@ -8,21 +8,27 @@ const (
 	MaxStopBytes = 1024 // of one stop string
 )
 
-// Writer turns committed tokens into text: complete characters only, and nothing from the first stop string on. It
-// holds text back that may still become a stop string.
+// Writer turns committed tokens into text: complete characters only, and nothing beyond the first stop string. It holds
+// text back that may still become a stop string.
 type Writer struct {
 	stream *stream
-	stops  []string
-	until  func(text string) bool
+	ends   Ends
 	held   string   // may still become a stop string
 	pieces []string // of the tokens since Take
 }
 
-// NewWriter begins a text that continues after the ids of a prompt. It ends before the first of at most MaxStops stop
-// strings, each of 1 to MaxStopBytes bytes, and after the token for whose text until returns true. until, which may be
-// nil, gets no text that may still become a stop string.
-func (t *Tokenizer) NewWriter(prompt []int32, stops []string, until func(text string) bool) *Writer {
-	return &Writer{stream: t.newStream(prompt), stops: stops, until: until}
+// Ends are what ends a text.
+type Ends struct {
+	Stops   []string // the text ends before the first of these: at most MaxStops, each of 1 to MaxStopBytes bytes
+	Include bool     // the text ends after that stop string, not before it
+	// Until, if not nil, gets the text of each token and ends the text after the token for which it returns true. It
+	// gets no text that may still become a stop string.
+	Until func(text string) bool
+}
+
+// NewWriter begins a text that continues after the ids of a prompt.
+func (t *Tokenizer) NewWriter(prompt []int32, ends Ends) *Writer {
+	return &Writer{stream: t.newStream(prompt), ends: ends}
 }
 
 // Write adds tokens up to the one that ends the text. It returns how many it added and whether the text ended.
@@ -36,7 +42,7 @@ func (w *Writer) Write(tokens []int32) (n int, ended bool) {
 		}
 		w.pieces = append(w.pieces, w.held[:safe])
 		w.held = w.held[safe:]
-		if ended || w.until != nil && w.until(w.pieces[i]) {
+		if ended || w.ends.Until != nil && w.ends.Until(w.pieces[i]) {
 			w.held = ""
 			w.stream.flush() // drops the beginning of a character
 			return i + 1, true
@@ -45,13 +51,18 @@ func (w *Writer) Write(tokens []int32) (n int, ended bool) {
 	return len(tokens), false
 }
 
-// find returns the position of the first stop string in the held text, or -1.
+// find returns where the first stop string in the held text ends the text, or -1. Of two that begin at one place, the
+// shorter is first.
 func (w *Writer) find() int {
-	first := -1
-	for _, s := range w.stops {
-		if at := strings.Index(w.held, s); at >= 0 && (first < 0 || at < first) {
-			first = at
+	first, stop := -1, ""
+	for _, s := range w.ends.Stops {
+		at := strings.Index(w.held, s)
+		if at >= 0 && (first < 0 || at < first || at == first && len(s) < len(stop)) {
+			first, stop = at, s
 		}
+	}
+	if first >= 0 && w.ends.Include {
+		return first + len(stop)
 	}
 	return first
 }
@@ -59,7 +70,7 @@ func (w *Writer) find() int {
 // partial returns the length of the longest suffix of the held text that begins a stop string.
 func (w *Writer) partial() int {
 	longest := 0
-	for _, s := range w.stops {
+	for _, s := range w.ends.Stops {
 		for n := min(len(s)-1, len(w.held)); n > longest; n-- {
 			if strings.HasSuffix(w.held, s[:n]) {
 				longest = n

@@ -18,6 +18,8 @@ export interface ChatCompletionRequest {
   /** 64 bits: a BigInt beyond 2^53, where numbers lose digits. Default: random; the usage has it. */
   seed?: number | bigint | null;
   stop?: string | readonly string[] | null;
+  /** Whether the text contains the stop string that ended it, as in vLLM. */
+  include_stop_str_in_output?: boolean | null;
   /** Tokens that end the text like the model's own end-of-text tokens, as in vLLM. */
   stop_token_ids?: readonly number[] | null;
   /** Number of answers; each uses a seed one higher than the previous. */

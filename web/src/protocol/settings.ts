@@ -78,6 +78,8 @@ export interface RequestSettings {
   max_tokens?: number;
   /** End the text before this string. */
   stop?: string[];
+  /** End the text after the stop string. */
+  include_stop_str_in_output?: boolean;
   /** End the text after these tokens, such as 13,198. */
   stop_token_ids?: number[];
   /** Begin the text with the prompt. */
