@@ -14,8 +14,8 @@ LLAMA_INSTALLED = build/llama/$(LLAMA_VERSION)
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release settings wasm test test-full check unit native browser e2e \
-	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording bench-auto bench-first \
-	bench-visits bench-peers examples lighthouse gpu-audit clean
+	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording recorded bench-auto \
+	bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -219,6 +219,10 @@ bench-visits: deps site
 
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e -- page
+
+# Chooses the page's examples and records the run that it plays first: models/demo/examples.json, web/recorded.trace.
+recorded:
+	$(GO) run ./cmd/examples
 
 # The race of the built-in pair at its measured speed; needs img2webp, of Debian's package webp.
 recording: deps site
