@@ -153,6 +153,7 @@ type engineInfo struct {
 	Fitted   fitted            `json:"fitted"`
 	Kernels  map[string]string `json:"kernels"`
 	Chat     chatInfo          `json:"chat"`
+	Code     bool              `json:"code"` // the vocabulary has tokens for filling in the middle
 	LoadMS   float64           `json:"load_ms"`
 	GPUBytes int64             `json:"gpu_bytes"`
 }
@@ -270,7 +271,7 @@ func (e *engine) info() (string, error) {
 	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3,
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{}, Device: newDeviceInfo(i.Device, e.note)}
-	out.Chat.OK = true
+	out.Chat.OK, out.Code = true, e.session.Tokenizer().FillsMiddle()
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}
 	}

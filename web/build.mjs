@@ -15,6 +15,7 @@ import { parseArgs, promisify } from "node:util";
 import zlib from "node:zlib";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
+import { examples } from "./examples.mjs";
 import { offline } from "./offline.mjs";
 import { buildWasm } from "./wasm.mjs";
 
@@ -98,7 +99,7 @@ async function bundle() {
     minify: !flags.mock,
     sourcemap: flags.mock ? "inline" : false,
     legalComments: "eof",
-    plugins: [catalog, styles],
+    plugins: [catalog, examples, styles],
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const outputs = new Map(Object.entries(metafile.outputs).map(([file, output]) => [path.basename(file), output]));

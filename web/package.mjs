@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
+import { examples } from "./examples.mjs";
 
 const run = promisify(execFile);
 const web = path.dirname(fileURLToPath(import.meta.url));
@@ -52,7 +53,7 @@ const options = {
   minify: true,
   sourcemap: true,
   legalComments: "eof",
-  plugins: [catalog, styles, support],
+  plugins: [catalog, examples, styles, support],
   define: { "process.env.NODE_ENV": '"production"' },
 };
 await Promise.all([

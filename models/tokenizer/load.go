@@ -39,6 +39,9 @@ var endTexts = []string{
 	"<reponame>", "<|file_sep|>",
 }
 
+// middleTexts are the tokens that begin a prompt to fill in the middle, in published models.
+var middleTexts = []string{"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<｜fim▁begin｜>", "▁<PRE>", "[PREFIX]"}
+
 // endKeys name further ids that end generation. A code model that writes a
 // fill-in-the-middle separator has begun another file.
 var endKeys = []string{

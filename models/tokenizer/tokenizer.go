@@ -7,6 +7,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -78,6 +79,15 @@ func (t *Tokenizer) EndIDs() []int32 {
 		}
 	}
 	return ids
+}
+
+// FillsMiddle reports whether the vocabulary has a token that begins a prompt to fill in the middle, like most models
+// for code.
+func (t *Tokenizer) FillsMiddle() bool {
+	return slices.ContainsFunc(middleTexts, func(s string) bool {
+		_, ok := t.ids.id(s)
+		return ok
+	})
 }
 
 // TokenText is the token as the vocabulary spells it, empty beyond VocabSize.

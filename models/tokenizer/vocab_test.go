@@ -109,12 +109,12 @@ func streamed(tok *Tokenizer, ids []int32) string {
 
 func TestSpecialIDs(t *testing.T) {
 	for name, want := range map[string]string{
-		"deepseek-coder": "bos 32013 eos 32014 add true eog [32014 32021]",
-		"falcon":         "bos 11 eos 11 add false eog [11]",
-		"gpt-2":          "bos 50256 eos 50256 add false eog [50256]",
-		"llama-spm":      "bos 1 eos 2 add true eog [2]",
-		"phi-3":          "bos 1 eos 32000 add true eog [2 32000 32007]",
-		"starcoder":      "bos 0 eos 0 add false eog [0 4]",
+		"deepseek-coder": "bos 32013 eos 32014 add true eog [32014 32021] middle true",
+		"falcon":         "bos 11 eos 11 add false eog [11] middle false",
+		"gpt-2":          "bos 50256 eos 50256 add false eog [50256] middle false",
+		"llama-spm":      "bos 1 eos 2 add true eog [2] middle false",
+		"phi-3":          "bos 1 eos 32000 add true eog [2 32000 32007] middle false",
+		"starcoder":      "bos 0 eos 0 add false eog [0 4] middle true",
 	} {
 		t.Run(name, func(t *testing.T) {
 			tok := loadVocab(t, name)
@@ -126,7 +126,7 @@ func TestSpecialIDs(t *testing.T) {
 					eog = append(eog, id)
 				}
 			}
-			got := fmt.Sprintf("bos %d eos %d add %t eog %v", bos, eos, tok.AddBOS(), eog)
+			got := fmt.Sprintf("bos %d eos %d add %t eog %v middle %t", bos, eos, tok.AddBOS(), eog, tok.FillsMiddle())
 			if got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}

@@ -18,5 +18,11 @@ declare module "foretoken:settings" {
   export default settings;
 }
 
+/** The examples of the built-in pair that cmd/examples chose. */
+declare module "foretoken:examples" {
+  const chosen: { tried: number; passed: number; examples: { title: string; prompt: string; stop: string }[] };
+  export default chosen;
+}
+
 /** Go's wasm_exec.js, from the installed compiler. */
 declare module "foretoken:wasm_exec";

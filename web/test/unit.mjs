@@ -8,6 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { catalog } from "../catalog.mjs";
+import { examples } from "../examples.mjs";
 
 const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const outdir = path.join(web, "node_modules", ".cache", "unit");
@@ -22,7 +23,7 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
-  plugins: [catalog],
+  plugins: [catalog, examples],
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));

@@ -36,8 +36,8 @@ export class ForetokenBenchmark extends HTMLElement {
     placeholder: "eagle2:depth=4,top-k=4,nodes=16,mars:theta=0.84",
   });
   readonly #fromWidget = button("bench-add", "Add the settings of Generate", "chip");
-  readonly #examples = EXAMPLES.map(({ label }, i) =>
-    el("input", { type: "checkbox", id: `bench-example-${i}`, checked: true, "aria-label": label }),
+  readonly #examples = EXAMPLES.map(({ title }, i) =>
+    el("input", { type: "checkbox", id: `bench-example-${i}`, checked: true, "aria-label": title }),
   );
   readonly #jsonl = el("textarea", {
     id: "bench-prompts",
@@ -169,8 +169,8 @@ export class ForetokenBenchmark extends HTMLElement {
         el(
           "div",
           { class: "flags" },
-          ...EXAMPLES.map(({ label }, i) =>
-            el("label", { class: "flag", for: `bench-example-${i}` }, this.#examples[i]!, label),
+          ...EXAMPLES.map(({ title }, i) =>
+            el("label", { class: "flag", for: `bench-example-${i}` }, this.#examples[i]!, title),
           ),
         ),
         field("bench-prompts", "More prompts: one JSON object per line, with prompt, id and category", this.#jsonl),
@@ -297,8 +297,8 @@ export class ForetokenBenchmark extends HTMLElement {
   }
 
   async #prompts(): Promise<BenchPrompt[]> {
-    const chosen = EXAMPLES.filter((_, i) => this.#examples[i]!.checked).map(({ label, prompt }) => ({
-      id: `example: ${label}`,
+    const chosen = EXAMPLES.filter((_, i) => this.#examples[i]!.checked).map(({ title, prompt }) => ({
+      id: `example: ${title}`,
       category: "examples",
       prompt,
     }));

@@ -220,6 +220,8 @@ export interface EngineInfo {
   kernels: Record<string, string>;
   /** Whether the target's chat template can be rendered, and the reason if not. */
   chat: { ok: boolean; problem: string };
+  /** Whether the target's vocabulary has tokens for filling in the middle, like most models for code. */
+  code: boolean;
   load_ms: number;
   gpu_bytes: number;
 }

@@ -29,7 +29,7 @@ import { Confirm } from "./confirm.ts";
 import { compare, type CompareHooks, type Comparison, verdict } from "./compare.ts";
 import { setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
-import { initialPrompt, EXAMPLES } from "./examples.ts";
+import { initialPrompt } from "./examples.ts";
 import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";
@@ -37,6 +37,7 @@ import { LastTree } from "./last-tree.ts";
 import { Lease } from "./lease.ts";
 import { Notices } from "./notices.ts";
 import { ProgressLine } from "./progress.ts";
+import { BUILTIN, isExample, offerFor } from "./prompts.ts";
 import { TokenStream } from "./stream.ts";
 import { Tally } from "./tally.ts";
 import { partsOf, View } from "./view.ts";
@@ -93,18 +94,13 @@ export class WidgetApp {
     view.settings.device.addEventListener("change", () => {
       if (this.#state !== "idle") void this.load().catch(ignore);
     });
-    view.examples.forEach((chip, i) =>
-      chip.addEventListener("click", () => {
-        view.prompt.value = EXAMPLES[i]!.prompt;
-        view.prompt.focus();
-      }),
-    );
     view.root.lang = "en";
     for (const [part, elements] of Object.entries(partsOf(view)))
       for (const element of elements) element.part.add(part);
     view.root.addEventListener("keydown", (event) => this.#key(event));
     this.#stream.invite("The text appears here; marks show the origin of each token.");
     for (const { name, value } of host.attributes) this.attribute(name, value);
+    this.#offer();
     this.#enter("idle");
     if (host.isConnected) this.connected();
   }
@@ -125,8 +121,16 @@ export class WidgetApp {
     if (name === "prompt") this.#view.prompt.value = initialPrompt(this.#host);
     else if (name === "theme") this.#view.panel.recolour();
     else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode(value);
-    else if (FILES.includes(name)) this.#files = this.#loading = undefined;
+    else if (FILES.includes(name)) {
+      this.#files = this.#loading = undefined;
+      this.#offer();
+    }
     else this.#view.settings.set(name, value);
+  }
+
+  /** Offers prompts for the models that were named; another target than the built-in one is known when it is loaded. */
+  #offer(): void {
+    this.#view.offer(this.#host.hasAttribute("target") ? { examples: [] } : BUILTIN);
   }
 
   #setMode(mode: string | null): void {
@@ -449,6 +453,11 @@ export class WidgetApp {
     const view = this.#view;
     view.settings.allow(info);
     view.showFacts(info);
+    const offer = offerFor(info);
+    view.offer(offer);
+    const { value } = view.prompt;
+    if (value === "" || (isExample(value) && !offer.examples.some(({ prompt }) => prompt === value)))
+      view.prompt.value = offer.examples[0]!.prompt;
     this.#choice.loaded();
     const line = this.#lease?.joined
       ? "Ready, sharing the model of another widget"

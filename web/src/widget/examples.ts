@@ -1,11 +1,16 @@
-/** Prompts for the built-in pair, which was trained on Go code. */
-export const EXAMPLES: readonly { label: string; prompt: string }[] = [
-  { label: "Table test", prompt: "func TestString(t *testing.T) {\n\tfor _, tt := range tests {\n" },
-  { label: "Close", prompt: "// Close closes the file.\nfunc (f *File) Close() error {\n" },
-  { label: "Server", prompt: "func (s *Server) Serve(l net.Listener) error {\n\tdefer l.Close()\n\tfor {\n" },
-  { label: "Benchmark", prompt: "func BenchmarkEncode(b *testing.B) {\n" },
-  { label: "Maximum", prompt: "func max(a, b int) int {\n\tif a" },
-];
+/** The prompts that the widget offers with the built-in pair. */
+import chosen from "foretoken:examples";
+
+/** A prompt, with the rule that ends its text. */
+export interface Example {
+  title: string;
+  prompt: string;
+  /** The text ends after this string; missing: at the end of the text or by its length. */
+  stop?: string;
+}
+
+/** Functions for the built-in pair, which cmd/examples chose by rule from a list. */
+export const EXAMPLES: readonly Example[] = chosen.examples;
 
 /** Questions for the built-in pair, which learnt from the comments of Go's library. */
 export const QUESTIONS: readonly string[] = [

@@ -31,6 +31,7 @@ import {
   stepOf,
 } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
+import { endOf } from "./prompts.ts";
 
 type Input = HTMLInputElement | HTMLSelectElement;
 
@@ -189,10 +190,13 @@ export class SettingsForm {
     return exactnessOf({ policy: this.policy.value, ...(verifier ? { verifier } : {}) });
   }
 
-  /** Returns the request; `speculative` ignores the switch. Throws a ForetokenError if a setting is invalid. */
+  /**
+   * Returns the request, with the rule that ends an example's text; `speculative` ignores the switch. Throws a
+   * ForetokenError if a setting is invalid.
+   */
   request(prompt: string, speculative = false): GenerateRequest {
     const on = speculative || this.speculation.checked;
-    const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none" };
+    const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none", ...endOf(prompt) };
     // Read names first, because they determine the other settings.
     for (const field of [...FIELDS].sort((a, b) => Number(b.group === "parts") - Number(a.group === "parts"))) {
       if (!has(configOf(request), field)) continue;

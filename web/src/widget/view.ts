@@ -5,6 +5,7 @@ import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
 import * as format from "./format.ts";
 import { Panel } from "./panel.ts";
+import type { Offer } from "./prompts.ts";
 import { SettingsForm } from "./settings.ts";
 import { DESCRIPTION } from "./stream.ts";
 
@@ -56,7 +57,7 @@ export class View {
   readonly counts = new Map(KINDS.map(({ kind }) => [kind, el("b", { id: `count-${kind}` }, "0")]));
   /** The section of the settings for models; the picker fills it when it opens. */
   readonly models = el("details", { class: "more", id: "own-models" }, el("summary", {}, "Models"));
-  readonly examples = EXAMPLES.map((example) => button("", example.label, "chip"));
+  readonly #chips = el("div", { class: "chips", role: "group", "aria-label": "Example prompts" });
   readonly root: HTMLElement;
 
   constructor() {
@@ -78,6 +79,23 @@ export class View {
     );
   }
 
+  /** Offers prompts; a click puts one into the prompt's field. */
+  offer({ examples, chosen }: Offer): void {
+    const chips = examples.map(({ title, prompt }) => {
+      const chip = button("", title, "chip");
+      chip.addEventListener("click", () => {
+        this.prompt.value = prompt;
+        this.prompt.focus();
+      });
+      return chip;
+    });
+    this.#chips.replaceChildren(...chips);
+    if (chosen)
+      this.#chips.append(
+        el("details", { class: "chosen" }, el("summary", {}, "How these were chosen"), el("p", {}, chosen)),
+      );
+  }
+
   /** Shows where the loaded models run and which they are. */
   showFacts({ device, target, draft, eagle3 }: EngineInfo): void {
     setText(this.runsOn, format.runsOn(device));
@@ -97,7 +115,7 @@ export class View {
       "section",
       { class: "work", "aria-label": "Generation" },
       el("div", { class: "field prompt-field" }, el("label", { for: "prompt" }, "Prompt"), this.prompt),
-      el("div", { class: "chips", role: "group", "aria-label": "Example prompts" }, ...this.examples),
+      this.#chips,
       el(
         "div",
         { class: "actions" },

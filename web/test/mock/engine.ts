@@ -120,6 +120,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         fitted: { hetero: [{ depth: 5, top_k: 10, nodes: 60 }], c2t: true, acceptance: false },
         kernels: { "1024x256": "tile-r4" },
         chat: { ok: true, problem: "" },
+        code: false,
         load_ms: 640,
         gpu_bytes: 9_000_000,
       };

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EventToken, EventTree, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
+import type { EngineInfo, EventToken, EventTree, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/protocol/settings.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
+import { EXAMPLES } from "../../src/widget/examples.ts";
+import { endOf, isExample, offerFor } from "../../src/widget/prompts.ts";
 import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
 import { attributeOf, FIELDS, parseFlag, parseNumber, parseShape, problemIn } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
@@ -351,6 +353,23 @@ test("the tally keeps a number per round for the charts", () => {
     ],
   );
   assert.deepEqual(tally.times, { draft: [2, 2], verify: [6, 6], readback: [5, 5], host: [2, 2] });
+});
+
+test("prompts fit the model, and an example's text ends by its rule", () => {
+  const offered = (name: string, code: boolean, ok: boolean): string[] =>
+    offerFor({ target: { name }, code, chat: { ok, problem: "" } } as EngineInfo).examples.map(({ prompt }) => prompt);
+  const builtin = offered("Go code 7.3M", false, true);
+  assert.deepEqual(
+    builtin,
+    EXAMPLES.map(({ prompt }) => prompt),
+  );
+  assert.deepEqual(endOf(builtin[0]!), { stop: ["\n}\n"], include_stop_str_in_output: true });
+  assert.deepEqual(endOf(`${builtin[0]}\t`), {}, "an edited prompt has no rule");
+  const own = [offered("coder", true, true), offered("assistant", false, true), offered("base", false, false)];
+  assert.match(own[0]![0]!, /^def /);
+  assert.match(own[1]![0]!, /\?\nAnswer:$/);
+  assert.deepEqual(endOf(own[2]![0]!), {}, "prose has no rule");
+  assert.equal(new Set([builtin, ...own].flat().filter(isExample)).size, [builtin, ...own].flat().length);
 });
 
 test("settings are read as they are written", () => {
