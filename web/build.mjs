@@ -73,7 +73,7 @@ async function program() {
   await buildWasm(wasm);
 }
 
-/** Returns the chunks that the page loads at once: the imports of start.js and page.js, and the engine. */
+/** Returns the chunks that the page loads at once: the imports of its scripts, and the engine. */
 async function bundle() {
   const { metafile } = await build({
     metafile: true,
@@ -81,6 +81,7 @@ async function bundle() {
     entryPoints: {
       start: "src/page/start-worker.ts",
       page: "src/page/page.ts",
+      player: "src/player/player.ts",
       reset: "src/page/reset.ts",
       bench: "src/benchmark/harness.ts",
       foretoken: "src/foretoken.ts",
@@ -113,7 +114,7 @@ async function bundle() {
     return [...needed];
   };
   // A page that embeds the widget or uses the API must not load the app before the first use.
-  for (const entry of ["widget.js", "foretoken.js", "embed.js", "foretoken-frame.js"]) {
+  for (const entry of ["widget.js", "foretoken.js", "embed.js", "foretoken-frame.js", "player.js"]) {
     const app = needs(entry)
       .flatMap((name) => Object.keys(outputs.get(name).inputs))
       .filter((file) => /widget\/(app|view|panel|settings)\.ts$|uplot/.test(file));
@@ -121,7 +122,12 @@ async function bundle() {
       throw new Error(`web: ${entry} imports the widget's app statically: ${app.join(", ")}; use a dynamic import`);
   }
   const [engine] = [...outputs].find(([, { entryPoint }]) => entryPoint === "src/engine/engine.ts");
-  return [...new Set([...needs("start.js").slice(1), ...needs("page.js"), ...needs(engine)])];
+  return [...new Set([
+    ...needs("player.js").slice(1),
+    ...needs("start.js").slice(1),
+    ...needs("page.js"),
+    ...needs(engine),
+  ])];
 }
 
 /** Copies pages and assets. The page preloads its chunks in parallel, instead of one import after the other. */
@@ -131,6 +137,7 @@ async function copyStatic(preloaded) {
     "bench.html": "bench.html",
     "embed.html": "embed.html",
     "reset.html": "reset.html",
+    "recorded.trace": "recorded.trace",
     "src/styles/embed.css": "embed.css",
     "src/page/icon.svg": "icon.svg",
     "src/page/manifest.webmanifest": "manifest.webmanifest",
@@ -166,7 +173,7 @@ async function compress() {
   const brotli = promisify(zlib.brotliCompress);
   const gzip = promisify(zlib.gzip);
   for (const name of await fs.readdir(dist)) {
-    if (!/\.(html|js|css|svg|txt|wasm|webmanifest)$/.test(name)) continue;
+    if (!/\.(html|js|css|svg|trace|txt|wasm|webmanifest)$/.test(name)) continue;
     const data = await fs.readFile(path.join(dist, name));
     const key = path.join(cache, createHash("sha256").update(data).digest("hex").slice(0, 32));
     // Quality 11 is slow for megabytes of WebAssembly and saves only a few per cent.

@@ -4,7 +4,7 @@ import { promises as fs } from "node:fs";
 import path from "node:path";
 import { build } from "esbuild";
 
-const CACHED = /\.(html|js|css|svg|png|webmanifest|txt|wasm|gguf|safetensors|json)$/;
+const CACHED = /\.(html|js|css|svg|png|webmanifest|txt|wasm|gguf|safetensors|json|trace)$/;
 /** Files that always come from the server: the service worker, and the page that removes it. */
 const DIRECT = ["sw.js", "reset.html", "reset.js"];
 const hashOf = (data) => createHash("sha256").update(data).digest("hex").slice(0, 24);

@@ -59,7 +59,12 @@ const options = {
 await Promise.all([
   build({
     ...options,
-    entryPoints: { foretoken: "src/foretoken.ts", api: "src/api.ts", widget: "src/widget/element.ts" },
+    entryPoints: {
+      foretoken: "src/foretoken.ts",
+      api: "src/api.ts",
+      widget: "src/widget/element.ts",
+      player: "src/player/player.ts",
+    },
     splitting: true,
     chunkNames: "chunk-[hash]",
   }),
@@ -83,7 +88,7 @@ async function types() {
     throw new Error(`web: declarations: ${cause.stdout || cause.message}`);
   });
   const from = path.join(out, "web", "src");
-  const wanted = new Set(["foretoken.d.ts", "api.d.ts", "in-place.d.ts", "widget/element.d.ts"]);
+  const wanted = new Set(["foretoken.d.ts", "api.d.ts", "in-place.d.ts", "widget/element.d.ts", "player/player.d.ts"]);
   for (const name of wanted) {
     const declarations = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
     const text = declarations.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {

@@ -145,7 +145,6 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   assert.match(line, /the same 64 tokens/);
   assert.ok((await text(page, ".comparison .speed")).startsWith(line));
   assert.deepEqual([await text(page, "#status"), await text(page, "#gain")], [line, line]);
-  assert.equal(await text(page, "#faster"), `${line}.`);
   t.diagnostic(
     `Compare: plain ${plain_tok_s.toFixed(1)} tok/s, speculative ${speculative_tok_s.toFixed(1)} tok/s, ratio ` +
     ratio.toFixed(2),
@@ -458,7 +457,7 @@ test("a conversation: answers, regeneration, edits, and a completion next to it"
   const edited = await answered(4);
   assert.deepEqual(await shown(".message-text"), ["Open opens the file.", edited.text]);
 
-  await page.click("#tab-completion");
+  await page.click("#tab-run");
   await page.fill("#prompt", "func main() {");
   await page.click("#generate");
   assert.equal((await answered(5)).token_ids.length, 6);

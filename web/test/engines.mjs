@@ -120,7 +120,7 @@ async function lives(t, browser, threads) {
   const counted = (n) => (n === 1 ? "1 thread" : `${n} threads`);
   const line = (n) => new RegExp(`^CPU · ${counted(n)} · `);
 
-  const page = await ready(browser, `?${query}#completion`);
+  const page = await ready(browser, `?${query}#run`);
   assert.match(page.device, line(threads));
   assert.equal(page.runsOn, `No GPU found: running on ${counted(threads).replace(" ", " CPU ")}`);
   const whole = await generate(browser);
@@ -128,7 +128,7 @@ async function lives(t, browser, threads) {
   assert.ok(whole.output.endsWith(whole.text), whole.output);
   assert.deepEqual(await browser.run(DECODE), expected, "tokens and log-probabilities as in Chromium");
 
-  await ready(browser, `?${query}&max-tokens=400#completion`.replace("max-tokens=8&", ""));
+  await ready(browser, `?${query}&max-tokens=400#run`.replace("max-tokens=8&", ""));
   const stopped = await generate(browser, { stop: true });
   assert.equal(stopped.finish, "aborted");
   assert.ok(stopped.tokens.length > 0 && stopped.tokens.length < 400, `${stopped.tokens.length} tokens`);

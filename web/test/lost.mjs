@@ -69,7 +69,7 @@ GPUBuffer.prototype.mapAsync = async function (...args) {
 async function openWidget(browser, lostAt) {
   const { page, record } = await openPage(await browser.newContext());
   await beforeWorker(page, script(lostAt));
-  await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#completion");
+  await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#run");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", "the models are loaded");
   await page.evaluate(() => {
     const status = document.querySelector("foretoken-widget").shadowRoot.querySelector("#status");

@@ -53,7 +53,7 @@ async function until(page, condition, arg) {
 const text = (page, selector) => page.locator(selector).first().innerText();
 
 test("the tree, the charts and the text of a run", limit, async (t) => {
-  const page = await open("?policy=hetero&max-tokens=48#completion");
+  const page = await open("?policy=hetero&max-tokens=48#run");
   // What happened and how is open; the lab, with every figure, is not.
   assert.deepEqual(
     await page.locator("details.level").evaluateAll((all) => all.map((one) => [one.className, one.open])),
@@ -143,7 +143,7 @@ test("the tree, the charts and the text of a run", limit, async (t) => {
 });
 
 test("rounds bring their trees while the panel shows them; opened later, it has the last one", limit, async () => {
-  const page = await open("?policy=eagle2&max-tokens=24#completion");
+  const page = await open("?policy=eagle2&max-tokens=24#run");
   await page.evaluate(() => {
     window.trees = [];
     addEventListener("foretoken-round", ({ detail }) => window.trees.push(detail.tree !== undefined));
@@ -166,7 +166,7 @@ test(
   "4,000 tokens: the work per round is bounded, blocks out of view are skipped, scrolling continues",
   limit,
   async (t) => {
-    const page = await open("?policy=chain&depth=8&max-tokens=4000#completion");
+    const page = await open("?policy=chain&depth=8&max-tokens=4000#run");
     await page.evaluate(() => {
       const box = document.querySelector("foretoken-widget").shadowRoot.querySelector("#output");
       window.seen = { most: 0, moved: 0, shift: 0, tokens: 0, rounds: 0 };
@@ -230,7 +230,7 @@ test(
 );
 
 test("a link contains only prompt and settings, and a hostile link changes nothing", limit, async () => {
-  const page = await open("?policy=mars&theta=0.5&depth=3#completion");
+  const page = await open("?policy=mars&theta=0.5&depth=3#run");
   await page.fill("#prompt", "func a() {\n\t“ü”&=#%\n");
   await openSettings(page);
   await page.fill("#max_tokens", "12");
@@ -355,7 +355,7 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
   assert.equal(Buffer.from(run.trace, "base64")[0], 1, "the version of a trace");
   assert.ok(run.rounds[0].pruned > 0 && run.target.name && run.device.backend);
 
-  await page.click("#tab-race");
+  await page.click("#tab-compare");
   const race = page.locator("foretoken-race");
   await page.evaluate(() => {
     window.runs = 0;
@@ -401,7 +401,7 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
 });
 
 test("settings have hints, presets set a method, and both can be reset", limit, async () => {
-  const page = await open("?policy=chain&depth=7#completion");
+  const page = await open("?policy=chain&depth=7#run");
   await openSettings(page);
   const value = (id) => page.inputValue(`#${id}`);
   for (const hint of await page.locator(".settings .field .hint").allTextContents())
@@ -499,9 +499,9 @@ test(
       host.down(true);
       await go("?policy=chain&max-tokens=8&device=cpu");
       assert.equal(await write(), first, "the same text without a network");
-      for (const tab of ["race", "benchmark"]) {
+      for (const tab of ["compare", "benchmark"]) {
         await page.click(`#tab-${tab}`);
-        await page.waitForSelector(`foretoken-${tab}`); // code that loads on demand is cached too
+        await page.waitForSelector(`#panel-${tab} > *`); // code that loads on demand is cached too
       }
       record.errors = record.errors.filter(
         (error) => !/sw\.js|net::ERR_|An unknown error occurred when fetching the script/.test(error),
@@ -586,7 +586,7 @@ test(
       const page = await (await real.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
       const shot = (name, of = page) => of.screenshot({ path: path.join(pictures, `page-${name}.png`) });
       try {
-        await page.goto(`${own.url}${webgpu ? "?device=webgpu" : ""}#completion`);
+        await page.goto(`${own.url}${webgpu ? "?device=webgpu" : ""}#run`);
         await work(page, shot);
       } finally {
         await real.close();

@@ -37,7 +37,7 @@ try {
   const { page } = await openPage(context);
   await page.goto(`${server.url}?device=${flags.device}${SHARE}`);
   await waitForState(page, "ready");
-  await page.click("#tab-race");
+  await page.click("#tab-compare");
   const race = async (id) => {
     await page.click(id);
     await page.waitForFunction(() => document.querySelector("foretoken-race").dataset.state === "ready");

@@ -23,6 +23,7 @@ const ALL = [
   "api",
   "damaged",
   "visit",
+  "stage",
   "engines",
   "hosting",
   "links",

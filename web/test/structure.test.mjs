@@ -18,9 +18,10 @@ const LAYERS = {
   engine: ["protocol", "sources"],
   worker: ["protocol", "sources"],
   widget: ["protocol", "sources", "engine", "styles"],
+  player: ["protocol", "widget", "styles"],
   embed: ["protocol", "engine", "widget"],
   benchmark: ["protocol", "engine", "widget", "styles"],
-  page: ["protocol", "engine", "widget", "benchmark", "styles"],
+  page: ["protocol", "engine", "widget", "player", "benchmark", "styles"],
 };
 
 const IMPORT = /\b(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+\.ts)"/g;

@@ -1,10 +1,10 @@
 /** The page: configures the widget from the address and adds the tabs and the toolbar. */
 import { restored } from "./restore.ts";
+import { stage } from "./stage.ts";
 import { tabs } from "./tabs.ts";
-import { byId, showMessage, toolbar } from "./toolbar.ts";
+import { showMessage, toolbar } from "./toolbar.ts";
 import type { ForetokenError } from "../engine/engine.ts";
 import { WidgetApp } from "../widget/app.ts";
-import { type Comparison, verdict } from "../widget/compare.ts";
 import { ForetokenWidget } from "../widget/element.ts";
 
 ForetokenWidget.app = WidgetApp; // loaded already, because this page uses it at once
@@ -14,9 +14,6 @@ if (widget instanceof ForetokenWidget) {
   for (const [name, value] of new URLSearchParams(location.search)) {
     if (ForetokenWidget.observedAttributes.includes(name)) widget.setAttribute(name, value);
   }
-  widget.addEventListener("foretoken-compared", (event) => {
-    byId("faster").textContent = `${verdict((event as CustomEvent<Comparison>).detail).line}.`;
-  });
   widget.addEventListener("foretoken-error", (event) => {
     const { message } = (event as CustomEvent<ForetokenError>).detail;
     if (!/^(foretoken\.wasm: |the worker failed)/.test(message)) return;
@@ -27,6 +24,7 @@ if (widget instanceof ForetokenWidget) {
   const loaded = restored(widget)
     .then(() => widget.load())
     .catch(() => undefined);
+  stage(widget);
   tabs(widget);
   toolbar(widget);
   void loaded

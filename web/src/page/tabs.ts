@@ -4,18 +4,22 @@ import type { EngineInfo } from "../protocol/protocol.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { byId, showMessage } from "./toolbar.ts";
 
-type Name = "chat" | "completion" | "race" | "benchmark";
-const NAMES: readonly Name[] = ["chat", "completion", "race", "benchmark"];
+type Name = "run" | "chat" | "compare" | "benchmark";
+const NAMES: readonly Name[] = ["run", "chat", "compare", "benchmark"];
+
+/** The tab that a fragment names; links from before Compare and Race became one name #race. */
+const named = (fragment: string): Name | undefined =>
+  NAMES.find((name) => fragment === `#${name}`) ?? (fragment === "#race" ? "compare" : undefined);
 
 export function tabs(widget: ForetokenWidget): void {
   const tab = (name: Name): HTMLElement => byId(`tab-${name}`);
-  const requested = (): Name | undefined => NAMES.find((name) => location.hash === `#${name}`);
-  let mode: Name = widget.getAttribute("mode") === "chat" ? "chat" : "completion";
+  const requested = (): Name | undefined => named(location.hash);
+  let mode: Name = widget.getAttribute("mode") === "chat" ? "chat" : "run";
   let automatic = requested() === undefined && !widget.hasAttribute("mode"); // until the user selects a tab
 
   const show = async (): Promise<void> => {
     const name = requested() ?? mode;
-    if (name === "chat" || name === "completion") {
+    if (name === "chat" || name === "run") {
       mode = name;
       byId("panel-widget").setAttribute("aria-labelledby", `tab-${name}`);
       const wanted = name === "chat" ? "chat" : "complete";
@@ -27,13 +31,13 @@ export function tabs(widget: ForetokenWidget): void {
     }
     const panel = tab(name).getAttribute("aria-controls");
     for (const one of document.querySelectorAll<HTMLElement>("[role=tabpanel]")) one.hidden = one.id !== panel;
-    if (name === "race") await race(widget);
+    if (name === "compare") await compare(widget);
     else if (name === "benchmark") await benchmark(widget);
   };
 
   widget.addEventListener("foretoken-ready", (event) => {
     const info = (event as CustomEvent<EngineInfo>).detail;
-    if (automatic) mode = info.chat.ok && !isBuiltin(info) ? "chat" : "completion";
+    if (automatic) mode = info.chat.ok && !isBuiltin(info) ? "chat" : "run";
     void show();
   });
   for (const name of NAMES) {
@@ -49,8 +53,17 @@ export function tabs(widget: ForetokenWidget): void {
       next.click();
     });
   }
-  addEventListener("hashchange", () => void show());
+  addEventListener("hashchange", () => {
+    void show();
+    toTab();
+  });
   void show();
+  toTab();
+
+  /** The tabs are below the recording: an address that names one shows it. */
+  function toTab(): void {
+    if (requested()) byId("tabs").scrollIntoView({ block: "start" });
+  }
 }
 
 async function benchmark(widget: ForetokenWidget): Promise<void> {
@@ -64,8 +77,8 @@ async function benchmark(widget: ForetokenWidget): Promise<void> {
   widget.addEventListener("foretoken-ready", () => benchmark.refresh());
 }
 
-async function race(widget: ForetokenWidget): Promise<void> {
-  const host = byId("panel-race");
+async function compare(widget: ForetokenWidget): Promise<void> {
+  const host = byId("panel-compare");
   const { ForetokenRace } = await import("./race.ts");
   if (host.childElementCount > 0) return void (host.firstElementChild as InstanceType<typeof ForetokenRace>).refresh();
   const made = new ForetokenRace();

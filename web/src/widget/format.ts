@@ -59,7 +59,7 @@ export function runsOn(info: DeviceInfo): string {
 
 const STAGES: Record<Progress["stage"], string> = {
   download: "Downloading",
-  memory: "Memory on the device",
+  memory: "Making room on the device",
   target: "Loading the target",
   draft: "Loading the draft",
   eagle3: "Loading the EAGLE-3 head",
@@ -93,7 +93,7 @@ export function progress(p: Progress, rate: number): string {
   } else if (p.total > 0 && p.stage !== "ready" && p.stage !== "memory") {
     parts.push(`${p.done} of ${p.total}`);
   }
-  if (p.note) parts.push(p.note);
+  if (p.note && p.stage !== "memory") parts.push(p.note);
   return parts.join(" · ");
 }
 

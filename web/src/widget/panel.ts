@@ -30,6 +30,9 @@ const TREE_KEY = [
 /** The least number of depths shown, in two columns, so that the panel keeps its height. */
 const MIN_DEPTHS = 10;
 
+/** A figure before the first run: empty, in the height that it will need. */
+const NONE = "\u00a0";
+
 type TileName = "speed" | "length" | "ttft" | "calls" | "verified" | "draft";
 
 interface Tile {
@@ -44,7 +47,7 @@ export class Panel {
   readonly #tiles: Record<TileName, Tile>;
   readonly #depths = el("ol", { class: "depths" });
   readonly #times = new Map(
-    PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]),
+    PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, NONE) }]),
   );
   readonly #how = el("details", { class: "level how", open: true });
   readonly #lab = el("details", { class: "level lab" });
@@ -150,7 +153,7 @@ export class Panel {
   /** Shows the statistics of a generation so far. */
   update(tally: Tally): void {
     const any = tally.rounds > 0;
-    const show = (name: TileName, text: string): void => setText(this.#tiles[name].value, any ? text : "–");
+    const show = (name: TileName, text: string): void => setText(this.#tiles[name].value, any ? text : NONE);
     show("speed", short(tally.tokensPerSecond));
     show("length", tally.acceptanceLength.toFixed(2));
     show("ttft", milliseconds(tally.timeToFirstToken));
@@ -163,7 +166,7 @@ export class Panel {
     for (const part of PARTS) {
       const { bar, value } = this.#times.get(part.key)!;
       bar.style.flexGrow = String(total > 0 ? ms[part.key] / total : 0);
-      setText(value, any ? short(ms[part.key]) : "–");
+      setText(value, any ? short(ms[part.key]) : NONE);
     }
     this.#tally = tally;
     void this.#chart();
@@ -260,20 +263,20 @@ export class Panel {
     while (this.#depths.children.length < count) {
       const depth = this.#depths.children.length + 1;
       this.#depths.append(
-        el("li", {}, el("span", {}, String(depth)), el("div", { class: "track" }, el("i")), el("b", {}, "–")),
+        el("li", {}, el("span", {}, String(depth)), el("div", { class: "track" }, el("i")), el("b", {}, NONE)),
       );
     }
     while (this.#depths.children.length > count) this.#depths.lastElementChild!.remove();
     [...this.#depths.children].forEach((row, i) => {
       const rate = perDepth[i];
       row.querySelector("i")!.style.width = rate === undefined ? "0" : percent(rate);
-      setText(row.querySelector("b")!, rate === undefined ? "–" : percent(rate));
+      setText(row.querySelector("b")!, rate === undefined ? NONE : percent(rate));
     });
   }
 }
 
 function tile(unit: string, label: string, name: string, title = ""): Tile {
-  const value = el("b", { id: `stat-${name}` }, "–");
+  const value = el("b", { id: `stat-${name}` }, NONE);
   return {
     value,
     element: el(

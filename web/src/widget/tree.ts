@@ -6,74 +6,15 @@
 import type { EventTree } from "../protocol/protocol.ts";
 import { setText, svg } from "./dom.ts";
 import { short } from "./format.ts";
+import { type Heights, layout, type NodeState, type Placed, visible } from "./layout.ts";
 
 const COLUMN = 86;
 const BOX = { width: 70, height: 18 };
 /** The height of a leaf in px. */
-const LEAF = { verified: 23, pruned: 11 };
+export const LEAF: Heights = { verified: 23, pruned: 11 };
 const ROOT = 18;
 /** The entropy in nats that fills a node's bar. */
 const UNSURE = 4;
-
-export type NodeState = "root" | "accepted" | "relaxed" | "rejected" | "pruned";
-
-export interface Placed {
-  /** Index in the tree; an index of at least its length refers to the list of pruned nodes. */
-  node: number;
-  parent: number;
-  /** The depth; 0 for the root. */
-  column: number;
-  y: number;
-  state: NodeState;
-}
-
-/**
- * Places every node in the column of its depth and on the line of its first child. Accepted children come first, then
- * verified ones, then pruned ones. So edges do not cross, and the accepted path is a straight line.
- */
-export function layout(tree: EventTree): { placed: Placed[]; width: number; height: number } {
-  const n = tree.tokens.length;
-  const accepted = new Set(tree.accepted);
-  const relaxed = new Set(tree.relaxed);
-  const children = new Map<number, number[]>();
-  const below = (parent: number, node: number): void => {
-    const list = children.get(parent);
-    if (list) list.push(node);
-    else children.set(parent, [node]);
-  };
-  for (let node = 1; node < n; node++) below(tree.parents[node]!, node);
-  tree.pruned.parents.forEach((parent, i) => below(parent, n + i));
-  const placed: Placed[] = [];
-  let height = 0;
-  let columns = 0;
-  const place = (node: number, parent: number, column: number): void => {
-    const state =
-      node >= n
-        ? "pruned"
-        : node === 0
-          ? "root"
-          : relaxed.has(node)
-            ? "relaxed"
-            : accepted.has(node)
-              ? "accepted"
-              : "rejected";
-    const leaf = state === "pruned" ? LEAF.pruned : LEAF.verified;
-    placed.push({ node, parent, column, y: height + leaf / 2, state });
-    columns = Math.max(columns, column);
-    const rank = (child: number): number => (accepted.has(child) ? 0 : child < n ? 1 : 2);
-    const list = (children.get(node) ?? []).sort((a, b) => rank(a) - rank(b));
-    const begin = height;
-    for (const child of list) place(child, node, column + 1);
-    height = Math.max(height, begin + leaf);
-  };
-  if (n > 0) place(0, -1, 0);
-  return { placed, width: ROOT + columns * COLUMN, height };
-}
-
-/** Makes white space visible, because many tokens consist of it. */
-export function visible(text: string): string {
-  return text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "·");
-}
 
 const WORDS: Record<NodeState, string> = {
   root: "the last token, whose successors were drafted",
@@ -104,7 +45,7 @@ export function describe(tree: EventTree, { node, column, state }: Placed): stri
 
 /** Describes the tree in lines of text. */
 export function asText(tree: EventTree): string {
-  return layout(tree)
+  return layout(tree, LEAF)
     .placed.map((at) => `${"  ".repeat(at.column)}${describe(tree, at)}`)
     .join("\n");
 }
@@ -169,7 +110,7 @@ export class TreeView {
 
   #draw(tree: EventTree): void {
     this.#tree = tree;
-    const { placed, width, height } = layout(tree);
+    const { placed, columns, height } = layout(tree, LEAF);
     this.#placed.clear();
     const edges: SVGElement[] = [];
     const nodes: SVGElement[] = [];
@@ -193,7 +134,7 @@ export class TreeView {
       nodes.push(element);
       this.#placed.set(at.node, { at, element });
     }
-    this.#svg.setAttribute("width", String(width + 6));
+    this.#svg.setAttribute("width", String(ROOT + columns * COLUMN + 6));
     this.#svg.setAttribute("height", String(Math.max(height, LEAF.verified)));
     this.#svg.setAttribute("aria-label", `The tree of the last round: ${summary(tree)}`);
     this.#svg.replaceChildren(svg("g", { "aria-hidden": "true" }, ...edges), ...nodes);

@@ -11,7 +11,8 @@ import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widg
 import { attributeOf, FIELDS, parseFlag, parseNumber, parseShape, problemIn } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
-import { asText, layout, summary, visible } from "../../src/widget/tree.ts";
+import { layout, visible } from "../../src/widget/layout.ts";
+import { asText, LEAF, summary } from "../../src/widget/tree.ts";
 import { noCounts } from "../mock/counts.ts";
 
 const token = (text: string, kind: TokenKind = "accepted", depth = 1): EventToken => ({
@@ -294,7 +295,7 @@ test("a tree has a column per depth, the accepted path at the top, and pruned no
   tree.entropies = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
   tree.draft_entropies = [1, -1, -1, -1, -1, -1];
   tree.pruned = { tokens: [7, 8], texts: ["p", "q"], parents: [2, 6], scores: [-4, -5], total: 20 };
-  const { placed, height } = layout(tree);
+  const { placed, height } = layout(tree, LEAF);
   const at = Object.fromEntries(placed.map((p) => [p.node, [p.column, p.state]]));
   assert.deepEqual(at, {
     0: [0, "root"],
@@ -321,8 +322,8 @@ test("a tree has a column per depth, the accepted path at the top, and pruned no
   assert.equal(lines[1], "  “b” accepted · depth 1 · score 0.00 · entropy of what follows: target 0.30 nats");
   assert.equal(lines[2], "    “p” pruned before verification · depth 2 · score -4.00");
   assert.equal(summary(tree), "5 drafted tokens verified in 3 levels: 1 accepted, 4 rejected; 20 pruned before");
-  assert.equal(layout({ ...tree, tokens: [], pruned: { ...tree.pruned, parents: [] } }).placed.length, 0);
-  assert.equal(visible("\n\tx y"), "↵⇥x·y");
+  assert.equal(layout({ ...tree, tokens: [], pruned: { ...tree.pruned, parents: [] } }, LEAF).placed.length, 0);
+  assert.equal(visible("\n\tx y"), "⏎⇥x␣y");
 });
 
 test("the tally keeps a number per round for the charts", () => {

@@ -1,0 +1,81 @@
+/** The first screen: the recording plays until its button runs the models here, and then that run is replayed. */
+import type { ForetokenError } from "../protocol/errors.ts";
+import type { DeviceInfo, EngineInfo, Result, RoundEvent } from "../protocol/protocol.ts";
+import { readTrace } from "../protocol/trace.ts";
+import type { ForetokenWidget } from "../widget/element.ts";
+import { initialPrompt } from "../widget/examples.ts";
+import * as format from "../widget/format.ts";
+import type { ForetokenTree } from "../player/tree-player.ts";
+import { byId } from "./toolbar.ts";
+
+/** How long a run's text stands before it is replayed, in ms. */
+const READING = 1500;
+
+export function stage(widget: ForetokenWidget): void {
+  const player = document.querySelector<ForetokenTree>("foretoken-tree")!;
+  const button = byId<HTMLButtonElement>("run-here");
+  const live = byId("live");
+  let running = false;
+  let recorded: string | undefined;
+
+  widget.addEventListener("foretoken-ready", (event) => {
+    const { device } = (event as CustomEvent<EngineInfo>).detail;
+    live.textContent = `A recording plays. Here: ${place(device)}.`;
+  });
+  widget.addEventListener("foretoken-error", (event) => {
+    if (widget.engine) return;
+    const { message } = (event as CustomEvent<ForetokenError>).detail;
+    live.textContent = `The recording plays, but nothing runs here: ${message}`;
+  });
+  // Drawing would disturb what the widget measures.
+  new MutationObserver(() => {
+    const busy = ["waiting", "generating", "comparing", "benchmarking"].includes(widget.state);
+    if (busy && player.playing) player.pause();
+    button.disabled = busy;
+  }).observe(widget, { attributeFilter: ["data-state"] });
+  widget.addEventListener("foretoken-round", (event) => {
+    if (running) player.add((event as CustomEvent<RoundEvent>).detail);
+  });
+
+  const run = async (): Promise<void> => {
+    const app = await widget.open();
+    recorded ??= player.trace?.prompt;
+    if (app.prompt === initialPrompt(widget) && recorded) app.prompt = recorded;
+    running = true;
+    button.disabled = true;
+    widget.addEventListener("foretoken-start", () => player.begin(app.prompt), { once: true });
+    try {
+      const result = await widget.generate();
+      const trace = readTrace(await widget.trace());
+      const { draft, target } = widget.engine!.info;
+      player.setAttribute("draft", draft?.name ?? "");
+      player.setAttribute("target", target.name);
+      live.textContent = said(result, widget.engine!.info);
+      player.trace = trace;
+      await new Promise((resolve) => setTimeout(resolve, READING));
+      if (player.trace === trace) player.play();
+    } catch (cause) {
+      live.textContent = (cause as Error).message;
+    } finally {
+      running = false;
+      button.disabled = false;
+      button.textContent = "Run it again";
+    }
+  };
+  button.addEventListener("click", () => void run());
+}
+
+/** Where the models run, as a part of a sentence. */
+function place(device: DeviceInfo): string {
+  const text = format.runsOn(device);
+  return text[0]!.toLowerCase() + text.slice(1).replace(": ", ", ");
+}
+
+/** Says what a run took here. */
+function said({ token_ids, stats }: Result, { device }: EngineInfo): string {
+  const n = token_ids.length;
+  return (
+    `Written here in ${format.milliseconds(stats.total_ms)}: ${n} token${n === 1 ? "" : "s"} in ${stats.calls} ` +
+    `pass${stats.calls === 1 ? "" : "es"}; ${place(device)}. The replay is slow.`
+  );
+}
