@@ -30,6 +30,7 @@ const ALL = [
   "threads",
   "package",
   "tabs",
+  "styles",
   "peers",
   "examples",
   "openai",

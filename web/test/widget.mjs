@@ -1,7 +1,6 @@
 /**
  * `<foretoken-widget>` on other pages, in Chromium: what it loads and when, several widgets on a page, removing and
- * adding them, themes, directions, the keyboard, and accessibility by axe. FORETOKEN_SCREENSHOTS=folder writes
- * pictures.
+ * adding them, and accessibility by axe. FORETOKEN_SCREENSHOTS=folder writes pictures.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
@@ -15,8 +14,8 @@ import { brokenModels, dist, generated, limit, openPage, TIMEOUT, startBrowser, 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = process.env.FORETOKEN_SCREENSHOTS;
 
-const page = (body, { dir = "ltr", script = "widget.js" } = {}) =>
-  `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body>` +
+const page = (body, { script = "widget.js" } = {}) =>
+  `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Docs</title></head><body>` +
   `<main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
 const widget = (id, attributes = "") =>
   `<foretoken-widget id="${id}" device="reference" policy="eagle2" depth="2" top-k="2" nodes="4" ` +
@@ -43,13 +42,6 @@ before(async () => {
     "/api": page(widget("a"), { script: "foretoken.js" }),
     "/several": page(
       long("a") + widget("b") + widget("c") + widget("other", 'draft="missing.gguf" target="missing.gguf"'),
-    ),
-    "/rtl": page(widget("a"), { dir: "rtl" }),
-    "/themes": page(
-      widget("light", 'theme="light" full') +
-        widget("dark", 'theme="dark"') +
-        `<div style="color-scheme: dark">${widget("page", 'theme="page"')}</div>` +
-        widget("system"),
     ),
     "/long": page(long("a").replace(" id=", " full id=")),
   };
@@ -325,62 +317,6 @@ test("frames of one origin take turns, on any page", limit, async () => {
     await page.close();
     await docs.stop();
   }
-});
-
-test("themes, directions and the keyboard", limit, async () => {
-  const { page } = await open("themes");
-  const ground = (id) => page.locator(`#${id} .facade`).evaluate((box) => getComputedStyle(box).backgroundColor);
-  const grounds = async () => Promise.all(["light", "dark", "page", "system"].map(ground));
-  const [light, dark, ...rest] = await grounds();
-  assert.notEqual(light, dark);
-  assert.deepEqual(rest, [dark, light], "page: the page's own scheme; without the attribute, the system's");
-  await page.emulateMedia({ colorScheme: "dark" });
-  assert.deepEqual(await grounds(), [light, dark, dark, dark]);
-  await page.addStyleTag({
-    content: "#light { --foretoken-card: rgb(1, 2, 3); } #light::part(generate) { outline: 3px solid rgb(4, 5, 6); }",
-  });
-  assert.equal(await ground("light"), "rgb(1, 2, 3)");
-  const outline = () => page.locator("#light #generate").evaluate((box) => getComputedStyle(box).outlineColor);
-  assert.equal(await outline(), "rgb(4, 5, 6)");
-  await page.evaluate(() => document.getElementById("light").open());
-  assert.equal(await outline(), "rgb(4, 5, 6)", "parts keep their names when the widget is open");
-  await page.emulateMedia({ reducedMotion: "reduce" });
-  assert.equal(
-    await page.locator("#light .switch input").evaluate((box) => getComputedStyle(box, "::after").transitionDuration),
-    "0s",
-  );
-  await page.close();
-
-  const rtl = (await open("rtl")).page;
-  await rtl.keyboard.press("Tab");
-  assert.equal(await rtl.evaluate(() => document.activeElement.shadowRoot.activeElement.id), "prompt");
-  await rtl.evaluate(() => {
-    const a = document.getElementById("a");
-    a.addEventListener(
-      "foretoken-round",
-      () => (window.focused ??= document.activeElement.shadowRoot?.activeElement?.id),
-      { once: true },
-    );
-    window.ended = new Promise((resolve) => a.addEventListener("foretoken-done", resolve, { once: true }));
-  });
-  await rtl.keyboard.press("Control+Enter");
-  await rtl.evaluate(() => window.ended.then(() => undefined));
-  assert.equal(await rtl.evaluate(() => window.focused), "output", "the focus goes to the text");
-  const place = await rtl.evaluate(() => {
-    const root = document.getElementById("a").shadowRoot;
-    const box = (selector) => root.querySelector(selector).getBoundingClientRect();
-    return {
-      generate: box("#generate").left,
-      stop: box("#stop").left,
-      token: box(".output .token").left - box(".output").left,
-      wide: root.querySelector(".foretoken").scrollWidth - root.querySelector(".foretoken").clientWidth,
-    };
-  });
-  assert.ok(place.generate > place.stop, "controls run from right to left");
-  assert.ok(place.token < 100, "code does not");
-  assert.equal(place.wide, 0, "the page overflows");
-  await picture(rtl, "rtl");
-  await rtl.close();
 });
 
 /** Returns the findings of axe. In the second colour scheme only colours are checked. */

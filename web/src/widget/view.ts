@@ -43,11 +43,11 @@ export class View {
   readonly deviceLine = el("span", { id: "device-line" }, "\u00a0");
   readonly modelLine = el("span", { id: "model-line" }, "\u00a0");
   readonly progress = el("progress", { id: "progress", max: 1, value: 0, "aria-label": "Loading" });
-  readonly notice = el("div", { class: "notice", id: "notice", role: "status", hidden: true });
-  readonly error = el("div", { class: "error", id: "error", role: "alert", hidden: true });
+  readonly notice = el("div", { class: "notice", id: "notice", role: "status", tabindex: 0, hidden: true });
+  readonly error = el("div", { class: "error", id: "error", role: "alert", tabindex: 0, hidden: true });
   readonly lossy = el(
     "p",
-    { class: "lossy-note", id: "lossy", role: "note", hidden: true },
+    { class: "lossy-note", id: "lossy", role: "note", tabindex: 0, hidden: true },
     el("span", { class: "badge lossy" }, "lossy"),
     "This text may differ from plain decoding's: the method accepts tokens that the target did not choose " +
       "(marked as kept, lossy).",
