@@ -89,8 +89,8 @@ func (s *Session) TimePasses(ctx context.Context) error {
 }
 
 // costsOf returns the costs that a config decides by, and whether they were guessed: with guess a request does not wait
-// until its passes are timed, unless requests come without pauses. A session with a fast start keeps the target's text
-// meanwhile: the next request may go on from it.
+// until its passes are timed. A session with a fast start keeps the target's text meanwhile: the next request may go on
+// from it.
 func (s *Session) costsOf(ctx context.Context, c method.Config, guess bool) (*goodput.Costs, bool, error) {
 	drafts, err := s.pair.Drafts(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Session) costsOf(ctx context.Context, c method.Config, guess bool) (*go
 	}
 	p := costmodel.Passes{Target: s.pair.Target, Drafts: drafts, Config: c,
 		After: s.fastStart && s.pair.Target.Len() > 0}
-	if guess && !(s.warmup.Done() && s.costs.Overdue()) {
+	if guess {
 		costs, guessed := s.costs.Guess(p)
 		return costs, guessed, nil
 	}

@@ -14,24 +14,15 @@ import (
 	"foretoken/webgpu"
 )
 
-const (
-	// patience is the number of requests that decide by costs that were not timed, while a session waits for an idle
-	// moment to time passes.
-	patience = 2
-	// short is the time in seconds of a pass that a request, which waits for all sizes, may time.
-	short = 0.01
-)
-
 // Model holds the costs of the passes of one set of models. It is not safe for concurrent use.
 type Model struct {
 	key     string                // identifies the models among others on the same adapter
 	stored  map[string]string     // costs in JSON by key, from earlier sessions
 	predict func() *goodput.Costs // before any pass was timed
 
-	costs   *goodput.Costs // nil until Known
-	timed   bool           // costs were timed by this session, or stored ones found to hold
-	stale   bool           // costs were stored by an earlier session and not checked yet
-	guessed int            // requests that decided by costs that were not timed
+	costs *goodput.Costs // nil until Known
+	timed bool           // costs were timed by this session, or stored ones found to hold
+	stale bool           // costs were stored by an earlier session and not checked yet
 }
 
 // New returns the costs of the models that key identifies among others on the same adapter. stored holds the costs of
@@ -56,11 +47,9 @@ func Rates(i webgpu.Info) goodput.Rates {
 // that uses them updates them.
 func (m *Model) Known() *goodput.Costs {
 	if m.costs == nil {
-		m.costs = m.read()
-		m.stale = m.costs != nil
-	}
-	if m.costs == nil {
 		m.costs = m.predict()
+		text, ok := m.stored[m.key]
+		m.stale = ok && strictjson.DecodeForeign([]byte(text), m.costs) == nil
 	}
 	return m.costs
 }
@@ -69,20 +58,12 @@ func (m *Model) Known() *goodput.Costs {
 // passes were never measured.
 func (m *Model) Guess(p Passes) (costs *goodput.Costs, guessed bool) {
 	costs = m.Known()
-	if guessed = !p.measured(costs); guessed {
-		m.guessed++
-	}
-	return costs, guessed
+	return costs, !p.measured(costs) && !costs.Opened()
 }
 
-// Overdue reports whether requests came so densely that no pause was long enough, so that the next one has to time the
-// passes.
-func (m *Model) Overdue() bool {
-	return !m.timed && m.guessed >= patience && m.costs.Verify.At(1) < short
-}
-
-// Timed reports whether passes were timed, or stored times checked.
-func (m *Model) Timed() bool { return m.timed }
+// Timed reports whether passes were timed, or stored times checked, or so many rounds of requests were timed that no
+// pass needs to be.
+func (m *Model) Timed() bool { return m.timed || m.costs != nil && m.costs.Opened() }
 
 // Ensure returns costs that were timed, and times the passes where they were not.
 func (m *Model) Ensure(ctx context.Context, p Passes) (*goodput.Costs, error) {
@@ -99,7 +80,7 @@ func (m *Model) Ensure(ctx context.Context, p Passes) (*goodput.Costs, error) {
 
 // Stored returns the costs for New of a later session, or nil before they are timed.
 func (m *Model) Stored() map[string]string {
-	if !m.timed {
+	if !m.Timed() {
 		return nil
 	}
 	b, err := json.Marshal(m.costs)
@@ -107,19 +88,6 @@ func (m *Model) Stored() map[string]string {
 		return nil
 	}
 	return map[string]string{m.key: string(b)}
-}
-
-// read returns the stored costs, or nil if they are missing or unreadable.
-func (m *Model) read() *goodput.Costs {
-	text, ok := m.stored[m.key]
-	if !ok {
-		return nil
-	}
-	var c goodput.Costs
-	if strictjson.DecodeForeign([]byte(text), &c) != nil {
-		return nil
-	}
-	return &c
 }
 
 // Passes are the passes that a method decides by.

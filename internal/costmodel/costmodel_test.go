@@ -180,18 +180,31 @@ func TestFailedTimingIsRepeated(t *testing.T) {
 	})
 }
 
-// TestGuessesAreOverdueAfterTwo counts the requests that decide by guesses: the third one times the passes, unless the
-// rounds of the first two told that a pass takes long.
-func TestGuessesAreOverdueAfterTwo(t *testing.T) {
-	for seconds, overdue := range map[float64]bool{0.009: true, 0.011: false} {
-		p, _, _ := newPasses(256, 6)
+// TestRoundsStandInForTiming lets requests decide by predictions: their rounds time what an idle session then need not.
+func TestRoundsStandInForTiming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, target, draft := newPasses(256, 6)
 		m := New("pair", nil, predicted)
-		for i := range 2 {
+		for request, tokens := range []int{4, 64} {
 			costs, guessed := m.Guess(p)
-			costs.Verify.Cells[0].Seconds = seconds // as a round would
-			if !guessed || costs != m.Known() || m.Overdue() != (i == 1 && overdue) {
-				t.Errorf("passes of %v s, request %d: guessed %t, overdue %t", seconds, i+1, guessed, m.Overdue())
+			if !guessed || m.Timed() || m.Stored() != nil {
+				t.Errorf("request %d: guessed %t, timed %t, stored %v", request, guessed, m.Timed(), m.Stored())
+			}
+			c := p.Config
+			c.Fitted.Costs = costs
+			g, err := method.New(target, c, draft)
+			if err != nil {
+				t.Fatal(err)
+			}
+			target.Reset()
+			o := spec.Options{MaxTokens: tokens}
+			if _, err := g.Generate(t.Context(), []int32{3, 1, 2}, o, nil); err != nil {
+				t.Fatal(err)
 			}
 		}
-	}
+		costs, guessed := m.Guess(p)
+		if one := costs.Verify.At(1); guessed || !m.Timed() || len(m.Stored()) != 1 || one < 0.0095 || one > 0.0105 {
+			t.Errorf("guessed %t, timed %t, stored %v, one row takes %v s", guessed, m.Timed(), m.Stored(), one)
+		}
+	})
 }

@@ -119,7 +119,7 @@ func TestExplorationIsRareAndBounded(t *testing.T) {
 		if share := costs.explored / costs.spent; share > 0.012 {
 			t.Errorf("boast %v: exploration took %.4f of the time", boast, share)
 		}
-		if widest > 600 {
+		if widest > 1000 {
 			t.Errorf("boast %v: %d rounds without exploration", boast, widest)
 		}
 	}

@@ -22,6 +22,12 @@ type Costs struct {
 	// Learnt holds the acceptance estimates by the name of Goodput.way.
 	Learnt map[string]*acceptance `json:"acceptance,omitempty"`
 
+	opening opening         // of the session
+	rounds  int             // of the session
+	drafted [MostModels]int // the rounds in which the models drafted last
+	// widest and deepest are the most rows and levels of a round of the session.
+	widest, deepest int
+
 	filter *filter // of the cells; nil: the next measured pass starts one
 	spent  float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
@@ -81,6 +87,7 @@ func NewCosts() *Costs {
 	c.Verify.guess(1, guessedRow)
 	for i := range c.Drafts {
 		c.Drafts[i].guess(guessedDraft, guessedRow)
+		c.opening.chains[i] = c.chain(i)
 	}
 	return c
 }
@@ -117,6 +124,10 @@ func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 		if w.Dispatches > 0 {
 			pass, row := r.time(w)
 			c.Drafts[i].guess(pass/one, row)
+			c.opening.chains[i] = c.chain(i)
+			if float64(w.Bytes) > largestDraft*float64(target.Bytes) {
+				c.opening.chains[i].levels = 0
+			}
 		}
 	}
 	return c
@@ -297,7 +308,8 @@ func (c *Costs) observeHost(host float64) {
 	c.Host.Seconds += (max(host, 0) - c.Host.Seconds) * max(1/c.Host.Count, latestHost)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce.
+// UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce. How a
+// session begins to draft stays as Predict or NewCosts set it.
 func (c *Costs) UnmarshalJSON(b []byte) error {
 	type fields Costs // drops this method
 	var n Costs
@@ -307,6 +319,7 @@ func (c *Costs) UnmarshalJSON(b []byte) error {
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("spec: costs: %w; remove the stored costs to measure again", err)
 	}
+	n.opening.chains = c.opening.chains
 	*c = n
 	return nil
 }

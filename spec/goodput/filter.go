@@ -33,9 +33,12 @@ const (
 	modelDrift   = 0.01  // of all cells of a model, from pass to pass
 	cellDrift    = 0.001 // of each cell, from pass to pass
 	cellGuess    = 0.3   // of a guess, of each cell
-	modelGuess   = 0.3   // of a guess, of all cells of a model
-	machineGuess = 0.2   // of all cells together, at first
-	scaleGuess   = 1e4   // of all cells together, before the target was measured
+	// At first, whether cells were measured or not: measurements of another time may be of another load. Held by
+	// TestOpeningsAreNotMisled.
+	rowGuess     = 0.6 // of what the target's rows after the first take
+	modelGuess   = 0.5 // of all cells of a model
+	machineGuess = 1.0 // of all cells together
+	scaleGuess   = 1e4 // of all cells together, before the target was measured
 	// furthest bounds one measurement's news, in standard deviations: beyond it is a pause of the machine. Held by
 	// TestCostsFollowWhatPassesTake.
 	furthest = 2.5
@@ -54,10 +57,13 @@ func newFilter(c *Costs, models int) *filter {
 	f.moving, f.drift = make([]float64, n), make([]float64, n)
 	for i, x := range f.cells {
 		from, to := f.model(i)
-		for k, y := range f.cells {
+		for k := range f.cells {
 			v := machine * machine
-			if x.Count == 0 && y.Count == 0 && k >= from && k < to {
+			if k >= from && k < to {
 				v += modelGuess * modelGuess
+			}
+			if i < f.target && k < f.target {
+				v += rowGuess * rowGuess * many(i) * many(k)
 			}
 			if i == k {
 				v += 1 / (1/(cellGuess*cellGuess) + x.Count/(timerNoise*timerNoise))
@@ -66,6 +72,16 @@ func newFilter(c *Costs, models int) *filter {
 		}
 	}
 	return f
+}
+
+// many says how far the time of the target's i-th cell consists of rows after the first, from 0 to 1.
+func many(i int) float64 { return 1 - 1/float64(buckets[i]) }
+
+// start begins the filter of a session for the target and the first models.
+func (c *Costs) start(models int) {
+	if c.filter == nil {
+		c.filter = newFilter(c, models)
+	}
 }
 
 // ofEachDraft is the number of cells of a draft model.

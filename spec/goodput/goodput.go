@@ -51,9 +51,9 @@ type Goodput struct {
 	proposed  bool
 	bestSpeed float64   // of its choices, as acceptance.speed
 	used      option    // the draft that a model made; width 0: none took part
+	opening   bool      // the round is one of the opening
 	exploring bool      // it took part against the estimates
 	grows     int       // calls of Extend, one level each
-	round     int       // of the request, from 1
 	idle      int       // rounds for which drafts are not weighed again, unless a lookup pays
 	plain     []float64 // seconds of the passes over one row since Costs was updated
 }
@@ -62,7 +62,6 @@ type Goodput struct {
 type drafting struct {
 	draft.Sequence
 	widths []int
-	last   int  // round in which it drafted last
 	alone  bool // the target cannot verify in the run that drafts
 }
 
@@ -106,15 +105,18 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.history.reset()
 	g.history.extend(prompt)
 	g.idle, g.plain = 0, g.plain[:0]
-	g.proposed, g.exploring, g.round, g.lookupBudget, g.bestSpeed = false, false, 0, lookupLoss, math.Inf(1)
+	g.proposed, g.opening, g.exploring = false, false, false
+	g.lookupBudget, g.bestSpeed = lookupLoss, math.Inf(1)
 	if g.target = o.Target; o.Pass != spec.PassOutputs {
 		g.target = nil
 	}
 	g.ladder = ladder(g.ladder, g.Nodes)
+	last := 0
 	for i, m := range g.Models {
 		if m == nil {
 			continue
 		}
+		last = i + 1
 		d := drafting{Sequence: draft.Sequence{Model: m}, widths: DraftWidths(g.Width, m.Limits())}
 		g.learnt.Models[i].Yield.ready(i, d.widths, g.Levels, g.ladder[1:])
 		if len(prompt) > m.Limits().Context {
@@ -124,11 +126,19 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 		}
 		g.drafts[i] = d
 	}
-	best, ok := g.choose(len(prompt), 1-g.learnt.speed(), spec.Budget{Levels: g.Levels, Nodes: g.Nodes})
-	if !ok || g.exploring {
-		return g, nil
+	g.Costs.start(last)
+	b := g.Costs.within(spec.Budget{Levels: g.Levels, Nodes: g.Nodes})
+	model := -1
+	if s, _, ok := g.open(len(prompt), b); ok {
+		model = s.model
+	} else {
+		best, ok := g.choose(len(prompt), 1-g.learnt.speed(), b)
+		if !ok || g.exploring {
+			return g, nil
+		}
+		model = best.model
 	}
-	d, begin := &g.drafts[best.model], g.Clock()
+	d, begin := &g.drafts[model], g.Clock()
 	fed, err := d.Follow(ctx, prompt, 1)
 	if err == nil {
 		err = d.Model.Sync()
@@ -136,7 +146,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	if err != nil {
 		return nil, err
 	}
-	g.Costs.observePrefill(best.model, fed, g.Clock().Sub(begin).Seconds())
+	g.Costs.observePrefill(model, fed, g.Clock().Sub(begin).Seconds())
 	return g, nil
 }
 
@@ -197,7 +207,7 @@ func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	rate := g.candidates.bestRate(g.affordable(), g.Costs.verifyTime)
 	g.bestSpeed = rate * g.Costs.plainTime() // so far, for options
 	for i, m := range g.Models {
-		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
+		if m != nil && g.allowed(i) {
 			g.options(i, length, b, func(tokens, seconds float64) bool { return tokens > rate*seconds },
 				func(_ option, tokens, seconds float64) { rate = tokens / seconds })
 		}
@@ -223,7 +233,7 @@ func (g *Goodput) bestOption(model, length int, b spec.Budget) option {
 			best = s
 			best.value = tokens - price*seconds
 		})
-	best.model, best.lag = model, g.Costs.Drafts[model].LagTime(length-g.drafts[model].Consumed)
+	best.model, best.lag = model, g.lag(model, length-g.drafts[model].Consumed)
 	return best
 }
 
@@ -248,7 +258,11 @@ func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, 
 	if g.saves(model) > 0 {
 		saved = costs.submit()
 	}
-	for i, w := range d.widths {
+	widths := d.widths
+	if g.Costs.opening.closed(model) { // the shortest chain
+		widths, verify, b.Levels = widths[:1], verify[:1], min(b.Levels, 1)
+	}
+	for i, w := range widths {
 		level, most := costs.Level.At(w), min(g.Levels, b.Levels, d.Levels(length, w))
 		for levels := 1; levels <= most; levels++ {
 			draft := costs.Root.Seconds + float64(levels-1)*level - saved
@@ -265,12 +279,15 @@ func (g *Goodput) options(model, length int, b spec.Budget, better func(tokens, 
 }
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	g.round++
-	g.proposed, g.used, g.exploring = true, option{}, false
+	g.proposed, g.used, g.opening, g.exploring = true, option{}, false, false
+	b = g.Costs.within(b)
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
 	c.reset(seq[len(seq)-1])
+	if s, plain, ok := g.open(len(seq), b); ok {
+		return g.proposeOpening(ctx, seq, s, plain)
+	}
 	g.ladder = ladder(g.ladder, b.Nodes)
 	// No candidate is likelier than the likeliest after the root. If that one brings less than the cheapest row has to
 	// bring, no lookup pays.
@@ -345,6 +362,11 @@ func (g *Goodput) affordable() []int {
 // mostLoss returns the loss from which on a model has to wait for exploration.
 func (g *Goodput) mostLoss() float64 { return mostLoss / float64(g.Models.count()) }
 
+// allowed reports whether the estimates may decide to draft with a model.
+func (g *Goodput) allowed(model int) bool {
+	return g.learnt.Models[model].Loss < g.mostLoss() && !g.Costs.opening.closed(model)
+}
+
 // choose decides whether to draft, by which model, and how much. value is E − r·T of the round without a model.
 func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option, drafts bool) {
 	if b.Levels < 1 {
@@ -361,7 +383,7 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option,
 			continue
 		}
 		options = append(options, s)
-		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < g.mostLoss() && v > value {
+		if v := s.value - g.price()*s.lag/horizon; g.allowed(i) && v > value {
 			best, value, drafts = s, v, true
 		}
 	}
@@ -369,8 +391,8 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option,
 	// the exploration budget.
 	oldest := -1
 	for i, s := range options {
-		if (!drafts || s.model != best.model) &&
-			(oldest < 0 || g.drafts[s.model].last < g.drafts[options[oldest].model].last) {
+		if (!drafts || s.model != best.model) && g.Costs.explorable(s.model) &&
+			(oldest < 0 || g.Costs.drafted[s.model] < g.Costs.drafted[options[oldest].model]) {
 			oldest = i
 		}
 	}
@@ -385,65 +407,6 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best option,
 	return best, drafts
 }
 
-// leastSubmit is the time of a submit from which on it is saved, in passes over one row: less is lost in the noise of
-// the times. Held by TestDraftsJoinTheirPass.
-const leastSubmit = 0.05
-
-// joinable reports whether the target can verify in the run that drafts, and saves more than noise by that.
-func (g *Goodput) joinable(model int) bool {
-	return g.target != nil && !g.drafts[model].alone &&
-		g.Costs.Drafts[model].submit() >= leastSubmit*g.Costs.plainTime()
-}
-
-// saves returns the seconds by which one run of draft and pass is expected to beat two, between which the tree is
-// chosen and grown by what the draft proposed. It needs a measured time of a submit.
-func (g *Goodput) saves(model int) float64 {
-	costs := &g.Costs.Drafts[model]
-	if costs.Sync.Count < 1 || !g.joinable(model) {
-		return 0
-	}
-	return costs.submit() - g.learnt.Models[model].Choosing.Gain/g.price()
-}
-
-// joins reports whether this round asks for one run of draft and pass. Only rounds of two show what choosing the tree
-// between them brings, so within a share of the time some are.
-func (g *Goodput) joins(model int) bool {
-	loss := g.saves(model)
-	if loss > 0 && !g.exploring && g.Costs.checked+loss <= explorationShare*g.Costs.spent {
-		g.Costs.checked += loss
-		return false
-	}
-	return loss > 0
-}
-
-// joined reports whether this round's draft and pass were one run.
-func (g *Goodput) joined() bool { return g.draft.Pass != nil }
-
-// join drafts and verifies in one run, if the target can.
-func (g *Goodput) join(ctx context.Context, r spec.DraftRequest, fed int, begin time.Time) error {
-	d, s := &g.drafts[g.used.model], g.used
-	g.request, g.request.Nodes = r, s.rows
-	pass, err := g.target.Verify(ctx,
-		spec.PassRequest{Sampling: g.sampling, Model: d.Model, Draft: &g.request, Builder: &g.builder})
-	if err != nil || pass == nil {
-		d.alone = err == nil
-		return err
-	}
-	g.Costs.observeJoint(s.model, fed, s.levels, s.width, pass.Tree.Len(), g.Clock().Sub(begin).Seconds())
-	g.draft = spec.Draft{Tree: pass.Tree, Levels: pass.Levels, Pass: pass}
-	return nil
-}
-
-// judge updates what choosing the tree after the draft brought, by the tokens of this round and those that the tree of
-// a joint run would have made of the same draft.
-func (g *Goodput) judge(e *spec.Event) {
-	s := g.used
-	tokens, rows := g.candidates.drafted(s.levels, s.rows, e.Tokens)
-	more := g.Costs.verifyTime(e.Tree.Len()) - g.Costs.verifyTime(rows) +
-		float64(g.grows)*g.Costs.Drafts[s.model].GrowTime(s.width)
-	g.learnt.Models[s.model].Choosing.learn(float64(len(e.Tokens)) - tokens - g.price()*more)
-}
-
 // grow drafts: in the run that verifies, if that is expected to bring more, or in one call of Draft and then level by
 // level while the next level promises more than it costs.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s option, b spec.Budget) error {
@@ -452,7 +415,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s option, b spec.Budget
 	if err != nil {
 		return err
 	}
-	g.used, g.grows, d.last = s, 0, g.round
+	g.used, g.grows, g.Costs.drafted[s.model] = s, 0, g.Costs.rounds
 	r := spec.DraftRequest{
 		Pending: seq[d.Consumed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling,
 	}
@@ -548,7 +511,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 	}
 	g.proposed = false
 	g.candidates.learn(g.learnt, e.Tokens)
-	plain, tokens := g.Costs.plainTime(), float64(len(e.Tokens))
+	plain, tokens, took := g.Costs.plainTime(), float64(len(e.Tokens)), e.Draft.Seconds()+verify+host
 	// A round is charged its expected time, without noise from other processes. Held by TestBusyMachinesDoNotMislead.
 	expected := g.Costs.verifyTime(e.Tree.Len())
 	var model *modelEstimate
@@ -564,10 +527,16 @@ func (g *Goodput) Observe(e *spec.Event) {
 		model = &g.learnt.Models[s.model]
 	}
 	passes := expected / plain
+	g.Costs.ran(e)
+	switch o := &g.Costs.opening; {
+	case g.opening:
+		passes = o.judge(g.used, tokens, took, passes)
+	case g.exploring:
+		o.drafts[g.used.model].ran(tokens, took)
+	}
 	if model == nil {
 		g.lookupBudget = min(g.lookupBudget+lookupRefill+tokens-passes, lookupLoss)
 	}
-	took := e.Draft.Seconds() + verify + host
 	g.Costs.spent += took
 	if g.exploring {
 		model.explored(tokens, passes)
@@ -575,4 +544,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 		return
 	}
 	g.learnt.ran(tokens, passes, model)
+	if g.opening && model != nil {
+		model.Loss = g.Costs.opening.drafts[g.used.model].lost(passes, g.mostLoss())
+	}
 }

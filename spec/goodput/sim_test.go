@@ -365,6 +365,12 @@ func (w *world) measure(costs *Costs) {
 	if costs.Verify.At(4) <= 0 {
 		panic("nothing was measured")
 	}
+	for i, as := range w.drafts() { // the files predict it
+		costs.opening.chains[i] = costs.chain(i)
+		if as.times.level > largestDraft {
+			costs.opening.chains[i].levels = 0
+		}
+	}
 }
 
 // generator decodes in the world with the parts that a method makes of its draft.
