@@ -24,5 +24,11 @@ declare module "foretoken:examples" {
   export default chosen;
 }
 
+/** The models of models/catalog.json. */
+declare module "foretoken:models" {
+  const models: readonly import("./engine/known-models.ts").KnownModel[];
+  export default models;
+}
+
 /** Go's wasm_exec.js, from the installed compiler. */
 declare module "foretoken:wasm_exec";

@@ -351,7 +351,7 @@ test("a load error names the model in one line, and the page continues", limit, 
   assert.equal(await page.evaluate(() => window.seen.results[0].token_ids.length), 8);
   // The built-in pair with its EAGLE-3 head: drafting from the target's features is exact too.
   await page.click("#models-catalog");
-  await page.check("#pairs [value=builtin-head]");
+  await page.check("#pairs [value=builtin-eagle3]");
   await page.click("#load");
   await page.locator("#policy option[value=eagle3]:not(:disabled)").waitFor({ state: "attached" });
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));

@@ -237,19 +237,6 @@ test("faults of the network and the server, and the messages that the user sees"
     await forget(page);
   });
 
-  await t.test("Stop ends a download at once, and its chunks stay", async () => {
-    const never = gate(); // otherwise a fast machine finishes before the click
-    faults.files.set("/stopped.gguf", { data, gate: (start) => (start < CHUNK ? undefined : never.opened) });
-    await begin(page, address("stopped.gguf"));
-    await saw(page, /^Downloading/);
-    await page.click("#stop");
-    assert.equal((await outcome(page, ["ready", "failed", "idle"])).state, "idle");
-    never.open();
-    assert.equal(await text(page, "foretoken-widget #status"), "Stopped");
-    const [file] = await idle(page);
-    assert.ok(file.have < data.length && !file.done, JSON.stringify(file));
-    await forget(page);
-  });
   await page.close();
 });
 
@@ -393,90 +380,6 @@ test("local files load without a copy: picked, dropped, split", limit, async () 
   await page.click("#load");
   assert.equal((await outcome(page)).state, "ready");
   assert.deepEqual(await storedFiles(page), [], "no copy was made");
-  await page.close();
-});
-
-test("models load from the catalog, by name and by address, and errors appear at their fields", limit, async () => {
-  const page = await open();
-  await page.evaluate((hub) => document.querySelector("foretoken-widget").setAttribute("hub", hub), faults.url);
-  const load = async () => {
-    await page.click("#load");
-    return outcome(page);
-  };
-  await openSettings(page);
-  await page.click("#own-models > summary");
-  // The catalog: sizes, memory and licences; the built-in pair without a download.
-  const known = (id) => page.locator(`#pairs [data-pair="${id}"]`);
-  assert.match(
-    await known("qwen3-4b").innerText(),
-    /Qwen3 0\.6B → 4B\s+3\.14 GB\s+Memory: 3\.89 GB or more · Apache-2\.0/,
-  );
-  assert.equal(await page.isChecked("#pairs [value=builtin]"), true);
-  faults.requests.length = 0;
-  const builtin = await load();
-  assert.equal(builtin.state, "ready", builtin.error);
-  assert.match(await text(page, "#models-said"), /^Ready/);
-  assert.deepEqual(faults.requests, []);
-  // A pair loads by its names on the hub, with the catalog's checksum.
-  await page.check("#pairs [value=smollm2-360m]");
-  assert.match(
-    await known("smollm2-360m").innerText(),
-    /Target: SmolLM2 360M Instruct, Q8_0, 386\.4 MB\. Draft: SmolLM2 135M Instruct/,
-  );
-  const { pairs } = JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8"));
-  const pair = pairs.find(({ id }) => id === "smollm2-360m");
-  const paths = [pair.target, pair.draft]
-    .map(({ name }) => /^([^/]+\/[^/@]+)(?:@([^/]+))?\/(.+)$/.exec(name))
-    .map(([, repo, revision = "main", file]) => `/${repo}/resolve/${revision}/${file}`);
-  for (const name of paths) faults.files.set(name, { data });
-  const another = await load();
-  assert.equal(another.state, "failed");
-  assert.match(another.error, /sha256|checksum|size/);
-  assert.equal(await text(page, "#models-said"), another.error, "a pair's error is not below it");
-  assert.deepEqual(
-    [...new Set(faults.requests.map((r) => r.path))].filter((name) => name.includes("/resolve/")).sort(),
-    [...paths].sort(),
-  );
-  await forget(page);
-
-  // By keyboard to the names; an error appears at its field, and disappears when the field changes.
-  await page.focus("#models-catalog");
-  await page.keyboard.press("ArrowRight");
-  assert.deepEqual(
-    await page.evaluate(() => [
-      document.activeElement.shadowRoot.activeElement.id,
-      document.activeElement.shadowRoot.activeElement.ariaSelected,
-    ]),
-    ["models-name", "true"],
-  );
-  await page.click("#load");
-  assert.match(await text(page, "#target-name-error"), /Name a model first/);
-  assert.equal(await page.evaluate(() => document.activeElement.shadowRoot.activeElement.id), "target-name");
-  await page.fill("#target-name", address("none.gguf"));
-  assert.equal(await text(page, "#target-name-error"), "");
-  assert.equal((await load()).state, "failed");
-  assert.match(await text(page, "#target-name-error"), /^none\.gguf: download: the server answered 404/);
-  assert.equal(await page.getAttribute("#target-name", "aria-invalid"), "true");
-  // A name on the hub as target, an address as draft; Enter loads.
-  faults.publish("owner/repo", "own.gguf", { data });
-  await page.fill("#target-name", "owner/repo/own.gguf");
-  faults.files.set("/no-draft.gguf", { data: Buffer.from("ELF!, and no model") });
-  await page.fill("#draft-name", address("no-draft.gguf"));
-  await page.keyboard.press("Enter");
-  assert.equal((await outcome(page)).state, "failed");
-  assert.match(await text(page, "#draft-name-error"), /no-draft\.gguf: .*magic/);
-  assert.equal(await text(page, "#target-name-error"), "");
-  faults.files.set("/draft.gguf", { data: await fs.readFile(path.join(root, "models", "demo", "draft-q8_0.gguf")) });
-  await page.fill("#draft-name", address("draft.gguf"));
-  const named = await load();
-  assert.equal(named.state, "ready", named.error);
-  assert.match(await text(page, "#model-line"), /^Target .* 7\.3 M .*; draft .* 590 k /);
-  const names = (await storedFiles(page)).map((file) => file.name);
-  assert.ok(
-    names.includes("draft.gguf") && names.includes("own.gguf") && !names.includes("unknown file"),
-    `kept: ${names}`,
-  );
-  await forget(page);
   await page.close();
 });
 

@@ -27,6 +27,7 @@ const ALL = [
   "engines",
   "hosting",
   "links",
+  "choosing",
   "threads",
   "package",
   "tabs",

@@ -144,39 +144,38 @@ test("without a chat model the chat tab offers one, in one click that shows size
   const offer = async (page, record) => {
     await page.context().route(`https://${hub}/**`, (route) => route.abort());
     await page.click("#tab-chat");
-    await page.waitForSelector("#invite");
+    await page.waitForSelector("#offer");
     assert.equal(await page.locator("#tab-chat").getAttribute("aria-selected"), "true");
     for (const selector of ["#prompt", "#generate", "#output", ".panel"])
       assert.ok(await page.locator(selector).first().isHidden(), `${selector} is shown, and does nothing here`);
-    const rows = await page.locator("#invite li").allInnerTexts();
+    const rows = await page.locator("#offer li").allInnerTexts();
     assert.ok(rows.length > 3);
-    for (const row of rows) assert.match(row, new RegExp(`\\S+ · from ${hub} · .* of memory[^]*Load .*[MG]B`));
-    await inView(page, "#invite button");
+    for (const row of rows) assert.match(row, new RegExp(`[MG]B of memory.* · \\S+.* · from ${hub}[^]*Load .*[MG]B`));
+    await inView(page, "#offer button");
     assert.ok(!record.requests.some((url) => url.includes(hub)), "asked before the click");
     // Back in the tab of the text everything is there.
     await page.click("#tab-run");
     await page.waitForSelector("#generate");
-    assert.ok(await page.locator("#invite").isHidden());
+    assert.ok(await page.locator("#offer").isHidden());
     await page.click("#tab-chat");
     const asked = page.waitForEvent("request", (request) => request.url().includes(hub));
-    await page.locator("#invite button").first().click();
+    await page.locator("#offer button").first().click();
     await asked;
     await waitForState(page, "failed"); // the host does not answer
     assert.match(await text(page, "#error"), /gguf: download: /);
-    assert.ok(await page.locator("#invite button").first().isVisible(), "another try is possible");
+    assert.ok(await page.locator("#offer button").first().isVisible(), "another try is possible");
   };
   await visit(DESKTOP, offer, { others: [hub], address: "?target=own/silent.gguf" });
   await visit(
     PHONE,
     async (page) => {
-      await page.waitForSelector("#invite li");
+      await page.waitForSelector("#offer li");
       await page.evaluate(() => (window.shift = 0)); // without the notice about the model
-      await page.locator("#invite button").first().click();
+      await page.locator("#offer button").first().click();
       const shift = await page.evaluate(() => window.shift);
       assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
-      // Another hub than the default one is asked about.
-      await page.waitForSelector("#consent-load");
-      assert.match(await text(page, "#consent-load"), /^(Ask|Load) .*elsewhere\.invalid/);
+      // The button names another hub than the default one.
+      assert.match(await text(page, "#offer button"), /^Load .*[MG]B from elsewhere\.invalid/);
     },
     { address: "?target=own/silent.gguf&hub=https://elsewhere.invalid#chat" },
   );

@@ -62,7 +62,7 @@ export class WidgetApp {
     this.#view,
     () => {
       const [target, draft, hub] = ["target", "draft", "hub"].map((name) => this.#host.getAttribute(name));
-      return { load: (models, shown) => this.#loadModels(models, shown), target, draft, hub: hub || undefined };
+      return { load: this.#loadModels.bind(this), stop: this.stop.bind(this), target, draft, hub: hub || undefined };
     },
     (message) => this.#showError(message),
   );
@@ -102,6 +102,7 @@ export class WidgetApp {
     for (const { name, value } of host.attributes) this.attribute(name, value);
     this.#offer();
     this.#enter("idle");
+    if (host.hasAttribute("full")) this.#choice.recall();
     if (host.isConnected) this.connected();
   }
 
@@ -198,6 +199,7 @@ export class WidgetApp {
       cancel.signal.throwIfAborted();
       const models = { ...(this.#files ?? modelsOf(this.#host)), hub: this.#host.getAttribute("hub") || undefined };
       const hosts = await this.#confirm.given(addressesIn(models), cancel.signal);
+      this.#choice.begin(models, models.hub);
       const lease = new Lease(
         { ...models, hosts, device: this.#view.settings.device.value as DeviceChoice },
         (progress) => this.#cancelLoad === cancel && this.#showProgress(progress),
@@ -458,11 +460,10 @@ export class WidgetApp {
     const { value } = view.prompt;
     if (value === "" || (isExample(value) && !offer.examples.some(({ prompt }) => prompt === value)))
       view.prompt.value = offer.examples[0]!.prompt;
-    this.#choice.loaded();
     const line = this.#lease?.joined
       ? "Ready, sharing the model of another widget"
       : `Ready, loaded in ${format.milliseconds(info.load_ms)}`;
-    this.#choice.showStatus(line);
+    this.#choice.loaded(line);
     this.#enter("ready", line);
     this.#dispatch("foretoken-ready", info satisfies EngineInfo);
   }
@@ -473,7 +474,8 @@ export class WidgetApp {
     const { ChatView, chatStyle } = await import("./chat.ts");
     if (this.#chat) return;
     this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
-    this.#chat = new ChatView(this.#view.root, { answer: (stream, start) => this.#answer(stream, start) });
+    const answer = this.#answer.bind(this);
+    this.#chat = new ChatView(this.#view.root, { answer, offers: () => this.#choice.offers(true) });
     this.#chat.setMode(this.#host.getAttribute("mode"));
     this.#chat.messages = this.#conversation;
     this.#chat.block(true); // until the engine is ready
@@ -482,7 +484,7 @@ export class WidgetApp {
   #showProgress(progress: Progress): void {
     if (this.#state !== "loading") return this.#progress.reload(progress);
     if (progress.stage === "notice") return this.#notices.add(progress.note ?? "");
-    this.#choice.showStatus(this.#progress.show(progress));
+    this.#choice.progress(progress, this.#progress.show(progress));
   }
 
   /** Returns the rounds of the last generation with their trees, once it has ended; see {@link Generation.trace}. */
@@ -564,14 +566,12 @@ export class WidgetApp {
         : new ForetokenError("internal", cause instanceof Error ? cause.message : String(cause));
     this.#flush();
     if (error.code === "aborted" || error.code === "disposed") {
-      this.#choice.showStatus("");
+      this.#choice.stopped();
       this.#enter(this.#engine ? "ready" : "idle", "Stopped");
       return;
     }
     this.#showError(error.message);
-    if (!this.#engine) this.#choice.failed(error.message);
-    if (error.code === "quota") void this.#choice.showKept();
-    else this.#choice.loaded();
+    this.#choice.failed(error, this.#engine === undefined);
     this.#enter(this.#engine ? "ready" : "failed", this.#engine ? "Ready" : "Not loaded");
     this.#dispatch("foretoken-error", error);
   }

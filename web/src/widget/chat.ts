@@ -19,6 +19,8 @@ export interface ChatHost {
     stream: TokenStream,
     start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>,
   ): Promise<ChatReply | undefined>;
+  /** Returns the offers of models that can chat, for the place beside the built-in model. */
+  offers(): Promise<HTMLElement>;
 }
 
 export { default as chatStyle } from "../styles/chat.css";
@@ -331,6 +333,8 @@ export class ChatView {
   /** Says what the built-in model is, and offers questions. */
   #questions(): HTMLElement[] {
     const about = "The built-in model is a toy that knows Go's library a little, and is often wrong. Ask it:";
+    const offers = el("div", {});
+    this.#host.offers().then((list) => offers.replaceWith(list), () => undefined);
     const chips = QUESTIONS.map((question) => {
       const chip = el("button", { type: "button", class: "chip" }, question);
       chip.addEventListener("click", () => void this.ask(question));
@@ -339,6 +343,7 @@ export class ChatView {
     return [
       el("p", { class: "invitation" }, about),
       el("div", { class: "chips", role: "group", "aria-label": "Example questions" }, ...chips),
+      offers,
     ];
   }
 

@@ -1,21 +1,36 @@
 /** Selects the models to load: in the picker, whose code loads when it opens, or by dropping files on the widget. */
+import type { ForetokenError } from "../protocol/errors.ts";
+import type { Progress } from "../protocol/protocol.ts";
 import { sheet } from "./dom.ts";
-import type { Picker, PickerOptions } from "./picker.ts";
+import type { DownloadCard } from "./download.ts";
+import type { Models, Picker, PickerOptions } from "./picker.ts";
+import { isUnfinished } from "./unfinished.ts";
 import type { View } from "./view.ts";
+
+/** What the widget does with a choice. */
+export interface ChoiceOptions extends PickerOptions {
+  /** Ends the load. */
+  stop(): void;
+}
 
 export class ModelChoice {
   readonly #view: View;
-  readonly #options: () => PickerOptions;
+  readonly #given: () => ChoiceOptions;
 
   #picker: Picker | undefined;
   #opening: Promise<Picker> | undefined;
   #inviting: Promise<void> | undefined;
+  #styled = false;
   #blocked = false;
+  /** The models of the present load, the hub of their names, and where its button is. */
+  #load: { models: Models; hub: string | undefined; place: Element | undefined } | undefined;
+  #place: Element | undefined;
+  #card: Promise<DownloadCard> | undefined;
 
   /** Calls `options` when the picker opens, and `refuse` with the reason if dropped files cannot be loaded. */
-  constructor(view: View, options: () => PickerOptions, refuse: (message: string) => void) {
+  constructor(view: View, options: () => ChoiceOptions, refuse: (message: string) => void) {
     this.#view = view;
-    this.#options = options;
+    this.#given = options;
     view.models.addEventListener("toggle", () => {
       if (view.models.open) void this.#open();
     });
@@ -37,20 +52,25 @@ export class ModelChoice {
       void import("./files.ts")
         .then(({ sortFiles }) => {
           const { target, draft, calibrations } = sortFiles(dropped);
-          options().load({ target, draft: draft.length > 0 ? draft : null, calibrations });
+          this.#options().load({ target, draft: draft.length > 0 ? draft : null, calibrations });
         })
         .catch((cause: unknown) => refuse((cause as Error).message));
     });
   }
 
-  /** Offers models that can chat, in place of text and figures, while `wanted`. */
+  /** Returns the offers of models that can chat; `builtin`: they say why the built-in pair does not. */
+  async offers(builtin: boolean): Promise<HTMLElement> {
+    const { chatOffers, offerStyle } = await import("./offer.ts");
+    if (!this.#styled) (this.#view.root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(offerStyle));
+    this.#styled = true;
+    return chatOffers(this.#options(), builtin);
+  }
+
+  /** Shows these offers in place of text and figures, while `wanted`. */
   async invite(wanted: () => boolean): Promise<void> {
     const { root } = this.#view;
     this.#inviting ??= wanted()
-      ? import("./invitation.ts").then(({ invitation, invitationStyle }) => {
-          (root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(invitationStyle));
-          root.querySelector(".work")!.prepend(invitation(this.#options()));
-        })
+      ? this.offers(false).then((offers) => root.querySelector(".work")!.prepend(offers))
       : undefined;
     root.toggleAttribute("data-invite", wanted());
     // The next visit to the tab tries again.
@@ -63,18 +83,88 @@ export class ModelChoice {
     this.#picker?.block(blocked);
   }
 
-  /** Shows the progress in the picker, if open. */
-  showStatus(text: string): void {
-    this.#picker?.showStatus(text);
+  /** The options with the place of the button that loads. */
+  #options(): PickerOptions {
+    const options = this.#given();
+    return {
+      ...options,
+      load: (models, shown, place) => {
+        this.#place = place;
+        options.load(models, shown);
+      },
+    };
   }
 
-  /** Shows an error in the picker, if open. */
-  failed(message: string): void {
-    this.#picker?.failed(message);
+  /** Says that a load begins. Its download is shown where its button is, or above the text if no button began it. */
+  begin(models: Models, hub: string | undefined): void {
+    this.#load = { models, hub, place: this.#place };
+    this.#place = undefined;
+    if (this.#load.place) this.#show();
   }
 
-  /** Updates the list of stored models after a load, if open. */
-  loaded(): void {
+  #show(): void {
+    const { models, hub, place } = this.#load!;
+    this.#load = undefined;
+    void this.#download().then((card) => {
+      if (place && place !== card.element.parentElement) place.append(card.element);
+      else if (!place) this.#view.error.after(card.element);
+      card.begin(models, hub);
+    });
+  }
+
+  #download(): Promise<DownloadCard> {
+    return (this.#card ??= import("./download.ts").then(({ DownloadCard }) => {
+      const root = this.#view.root.getRootNode() as ShadowRoot;
+      const card: DownloadCard = new DownloadCard(root, {
+        load: (models) => this.#options().load(models, true, card.element.parentElement!),
+        stop: () => this.#given().stop(),
+      });
+      return card;
+    }));
+  }
+
+  /** Offers to go on with the download of an earlier visit, if there is one. */
+  recall(): void {
+    if (!isUnfinished()) return;
+    void this.#download().then((card) => {
+      this.#view.error.after(card.element);
+      void card.recall();
+    });
+  }
+
+  /** Shows a step of the load; `line` says it in words. */
+  progress(progress: Progress, line: string): void {
+    this.#picker?.showStatus(line);
+    if (progress.stage === "download" && progress.done < progress.total && this.#load) this.#show();
+    void this.#card?.then((card) => card.progress(progress, line));
+  }
+
+  /** Says that the load was stopped. */
+  stopped(): void {
+    this.#picker?.showStatus("");
+    void this.#card?.then((card) => card.paused());
+  }
+
+  /** Shows that work failed; `load`: it was the load. A full disk opens the list of stored models. */
+  failed({ code, message }: ForetokenError, load: boolean): void {
+    if (load) {
+      this.#picker?.failed(message);
+      void this.#card?.then((card) => card.paused("Interrupted"));
+    }
+    if (code === "quota") void this.showKept();
+    else this.#refresh();
+  }
+
+  /** Says that the models are loaded; `line` says it in words. */
+  loaded(line: string): void {
+    this.#load = undefined;
+    this.#picker?.showStatus(line);
+    void this.#card?.then((card) => card.done());
+    this.#refresh();
+  }
+
+  /** Updates the list of stored models, if open. */
+  #refresh(): void {
     void this.#picker?.refresh();
   }
 

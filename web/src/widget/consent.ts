@@ -1,11 +1,10 @@
 /**
  * Asks the visitor before a widget with the attribute `confirm` loads from other hosts: on pages whose address sets the
- * attributes, a link could name any host. The host gets no request before a click that shows it. Where the size is not
- * known, one click asks the host for it and another one loads.
+ * attributes, a link could name any host. The host gets no request before the click, whose button shows it.
  */
-import { PAIRS } from "../engine/pairs.ts";
+import { MODELS, nameOf } from "../engine/known-models.ts";
 import { hostOf } from "../sources/hosts.ts";
-import { PART, resolve } from "../sources/hub.ts";
+import { resolve } from "../sources/hub.ts";
 import { el, setText } from "./dom.ts";
 import * as format from "./format.ts";
 
@@ -17,7 +16,7 @@ const short = (url: string): string => hostOf(url).replace(/^https:\/\//, "");
 
 /** The addresses and sizes of the catalog's models. */
 const catalog = (): Map<string, number | undefined> =>
-  new Map(PAIRS.flatMap(({ target, draft }) => [target, draft]).map((of) => [addressOf(of.name), of.bytes]));
+  new Map(MODELS.map((model) => [addressOf(nameOf(model)), model.bytes || undefined]));
 
 const addressOf = (name: string): string => resolve(name, document.baseURI).url;
 
@@ -56,29 +55,20 @@ export class Consent {
   async #ask(urls: readonly string[], signal: AbortSignal): Promise<void> {
     const hosts = [...new Set(urls.map(short))].join(" and ");
     const known = catalog();
-    let sizes = urls.map((url) => known.get(url));
-    const files = (): string => urls.map((url, i) => `${file(url)} (${sizeOf(sizes[i])})`).join(", ");
-    this.onAsk();
-    const say = (text: string, button: string): Promise<void> => {
-      setText(this.#text, text);
-      setText(this.#button, button);
-      this.#button.disabled = false;
-      this.element.hidden = false;
-      return click(this.#button, signal);
-    };
-    const before = `This page was opened with files of ${hosts}`;
-    if (sizes.includes(undefined) && urls.some(isOneFile)) {
-      await say(`${before}: ${files()}. Nothing was asked of it yet.`, `Ask ${hosts} for the size`);
-      this.#button.disabled = true;
-      sizes = await Promise.all(urls.map((url, i) => sizes[i] ?? askSize(url, signal)));
-    }
-    signal.throwIfAborted();
+    const sizes = urls.map((url) => known.get(url));
     const total = sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
-    const more = sizes.includes(undefined) ? " or more" : "";
-    await say(
-      `${before}: ${files()}.`,
-      total > 0 ? `Load ${format.bytes(total)}${more} from ${hosts}` : `Load from ${hosts}, size not known`,
+    const files = urls.map((url, i) => `${file(url)} (${sizeOf(sizes[i])})`).join(", ");
+    const unknown = sizes.includes(undefined)
+      ? " Their size is shown once the download begins, which you can pause."
+      : "";
+    setText(this.#text, `This page was opened with files of ${hosts}: ${files}.${unknown}`);
+    setText(
+      this.#button,
+      total > 0 ? `Load ${format.bytes(total)}${unknown && " or more"} from ${hosts}` : `Load from ${hosts}`,
     );
+    this.onAsk();
+    this.element.hidden = false;
+    await click(this.#button, signal);
   }
 }
 
@@ -92,23 +82,7 @@ function click(button: HTMLElement, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Whether an address names a single file, not a split or a safetensors model. */
-const isOneFile = (url: string): boolean => /(?<!\.index)\.(gguf|json)$/i.test(pathOf(url)) && !PART.test(pathOf(url));
-
 const pathOf = (url: string): string => new URL(url).pathname;
-
-/** Returns the size that a confirmed host reports for a single file. */
-async function askSize(url: string, signal: AbortSignal): Promise<number | undefined> {
-  if (!isOneFile(url)) return undefined;
-  try {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(10_000)]);
-    const response = await fetch(url, { method: "HEAD", signal: limit });
-    const length = Number(response.headers.get("Content-Length") ?? NaN);
-    return response.ok && Number.isSafeInteger(length) ? length : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 const sizeOf = (size: number | undefined): string => (size === undefined ? "size not known" : format.bytes(size));
 

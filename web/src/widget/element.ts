@@ -11,7 +11,7 @@
  * (addresses of JSON files of `foretoken calibrate` and `foretoken train`, separated by spaces), `eagle3` and
  * `eagle3-config` (the safetensors file of an EAGLE-3 head and its config.json, or `builtin`), `cache` (auto, first,
  * check or off; see {@link Keep}), `device` (a {@link DeviceChoice}). With `confirm`,
- * files of other hosts than the page's wait for a click that shows host and size: for pages whose address, or another
+ * files of other hosts than the page's wait for a click that shows the host: for pages whose address, or another
  * stranger, sets these attributes. Without it the attributes count as the page's own.
  *
  * Method and sampling: `policy` (a name of {@link METHODS}; `none` is plain decoding) and the settings that the page's

@@ -1,6 +1,5 @@
 /** Formats numbers for display. */
 import { bytes } from "../sources/bytes.ts";
-import type { KnownPair } from "../engine/pairs.ts";
 import { hostLabel } from "../protocol/devices.ts";
 import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
 
@@ -69,12 +68,6 @@ const STAGES: Record<Progress["stage"], string> = {
   lost: "The device was lost; reloading the models",
   notice: "Note",
 };
-
-/** Formats the size of a pair's download, as far as known. */
-export function download({ target, draft }: KnownPair): string {
-  const sizes = [target.bytes, draft.bytes].filter((size) => size !== undefined);
-  return `${sizes.length < 2 ? "over " : ""}${bytes(sizes.reduce((a, b) => a + b, 0))}`;
-}
 
 /** Formats a remaining time, rounded for display. */
 export function duration(seconds: number): string {

@@ -23,6 +23,8 @@ export class KeptList {
   );
   /** The stored files at the last refresh. */
   files: readonly KeptModel[] = [];
+  /** The bytes that the browser has left for the page at the last refresh, if it says so. */
+  free: number | undefined;
 
   constructor() {
     this.#all.addEventListener("click", () => void this.#delete(this.files));
@@ -40,9 +42,9 @@ export class KeptList {
     );
     const total = this.files.reduce((sum, file) => sum + file.size, 0);
     const used = this.files.length > 0 ? [`${format.bytes(total)} in all`] : [];
-    const free = room?.quota
-      ? [`${format.bytes(Math.max(0, room.quota - room.used))} free of ${format.bytes(room.quota)}`]
-      : [];
+    this.free = room?.quota ? Math.max(0, room.quota - room.used) : undefined;
+    const free =
+      room && this.free !== undefined ? [`${format.bytes(this.free)} free of ${format.bytes(room.quota)}`] : [];
     setText(this.#total, [...used, ...free].join(", "));
     this.#all.hidden = this.files.length === 0;
     this.#persist.hidden = this.files.length === 0 || room === undefined || room.persistent;

@@ -1,25 +1,24 @@
 /**
- * Selects models: a pair of the catalog, names or addresses, or local files. Also lists the downloaded models. Loaded
+ * Selects models: from the catalog, names or addresses, or local files. Also lists the downloaded models. Loaded
  * when its section of the settings opens, because most visits do not need it.
  */
-import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
-import { type KnownPair, PAIRS, sourceOf } from "../engine/pairs.ts";
+import { isBuiltIn, type KnownFile, type KnownModel, MODELS, nameOf } from "../engine/known-models.ts";
 import type { LoadOptions } from "../engine/engine.ts";
+import { downloadOf, filesOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
+import { hostOf } from "../sources/hosts.ts";
 import { HUB, parseName, resolve } from "../sources/hub.ts";
 import type { Keep } from "../protocol/protocol.ts";
 import style from "../styles/models.css";
 import { el, setText, sheet } from "./dom.ts";
 import { KeptList } from "./kept-list.ts";
 import * as format from "./format.ts";
+import { drafted, hostName, licences, memory, size } from "./offer-text.ts";
 
 const WAYS = { catalog: "Catalog", name: "Name or address", files: "Your files" } as const;
 type Way = keyof typeof WAYS;
 
 /** A model may be a split GGUF file, or safetensors with configuration files. */
 const MODEL_FILES = ".gguf,.safetensors,.json,.jinja";
-const BUILTIN = PAIRS[0]!.id;
-/** The id of the built-in pair with its EAGLE-3 head. */
-const HEAD = `${BUILTIN}-head`;
 
 /** A form field with a label, a hint and an error. */
 class Field {
@@ -74,8 +73,11 @@ export type Models = Pick<
 >;
 
 export interface PickerOptions {
-  /** Loads the selected models. `shown`: the form shows their host and size. */
-  load(models: Models, shown?: boolean): void;
+  /**
+   * Loads the selected models. `shown`: the button or its line shows their hosts, so that no further question is
+   * needed. `place` gets the progress of the download.
+   */
+  load(models: Models, shown?: boolean, place?: Element): void;
   /** The initial target and draft. */
   target?: string | null | undefined;
   draft?: string | null | undefined;
@@ -90,7 +92,7 @@ export class Picker {
   readonly #pairs = el(
     "fieldset",
     { class: "pairs", id: "pairs" },
-    el("legend", { class: "visually-hidden" }, "Pairs that are known to work together"),
+    el("legend", { class: "visually-hidden" }, "Models that are known to work"),
   );
   readonly #targetName = named(
     "target-name",
@@ -136,6 +138,9 @@ export class Picker {
     "Keep downloads in this browser",
   );
   readonly #load = el("button", { type: "button", id: "load", class: "primary", part: "button" }, "Load");
+  /** What a click on the button does: from where, how much, and the room for it. */
+  readonly #facts = el("p", { class: "load-facts", id: "load-facts" });
+  readonly #place = el("div", {});
   readonly #status = el("p", { class: "models-said", id: "models-said" });
   readonly #kept = new KeptList();
 
@@ -181,14 +186,19 @@ export class Picker {
       ...ways.map(({ panel }) => panel),
       this.#extras,
       el("div", { class: "file-actions" }, this.#load, this.#keeping),
+      this.#facts,
+      this.#place,
       this.#status,
       this.#kept.element,
     );
     this.#listPairs();
     this.#pairs.addEventListener("change", () => this.#follow());
     this.#load.addEventListener("click", () => this.#take());
-    for (const field of this.#named)
+    this.#keep.addEventListener("change", () => this.#follow());
+    for (const field of this.#named) {
       field.input.addEventListener("keydown", (event) => event.key === "Enter" && this.#take());
+      field.input.addEventListener("input", () => this.#follow());
+    }
     if (options.target) {
       this.#targetName.input.value = options.target;
       this.#draftName.input.value = options.draft ?? "";
@@ -244,18 +254,12 @@ export class Picker {
   /** Updates the list of stored models and the marks of the catalog. */
   async refresh(): Promise<void> {
     await this.#kept.refresh();
+    this.#follow();
     const kept = new Set(this.#kept.files.filter((file) => file.done).map((file) => file.url));
-    for (const pair of PAIRS) {
-      const note = this.#pairs.querySelector(`[data-pair="${pair.id}"] .known-kept`);
-      if (note)
-        setText(
-          note,
-          [pair.target, pair.draft].every((model) =>
-            kept.has(resolve(model.name, document.baseURI, this.#options.hub).url),
-          )
-            ? " · downloaded"
-            : "",
-        );
+    const has = (file: KnownFile): boolean => kept.has(resolve(nameOf(file), document.baseURI, this.#options.hub).url);
+    for (const offer of OFFERS) {
+      const note = this.#pairs.querySelector(`[data-pair="${offer.id}"] .known-kept`);
+      if (note) setText(note, filesOf(offer).every(has) ? " · downloaded" : "");
     }
   }
 
@@ -294,60 +298,76 @@ export class Picker {
 
   /** Shows the fields that apply to the selection. */
   #follow(): void {
-    const builtin = this.#way === "catalog" && this.#pair.startsWith(BUILTIN);
+    const builtin = this.#way === "catalog" && isBuiltIn(this.#offer.model);
     this.#extras.hidden = builtin;
     this.#keeping.hidden = builtin || this.#way === "files";
+    const download = this.#way === "catalog" && !builtin;
+    setText(this.#load, download ? `Load ${size(this.#offer)}` : "Load");
+    setText(this.#facts, download ? this.#aboutOffer() : this.#way === "name" ? this.#aboutNames() : "");
   }
 
-  get #pair(): string {
-    return this.#pairs.querySelector<HTMLInputElement>("input:checked")!.value;
+  #aboutOffer(): string {
+    const { bytes } = downloadOf(this.#offer);
+    const { free } = this.#kept;
+    const keeps = this.#keep.checked ? "keeps it in this browser" : "keeps nothing: each visit downloads it again";
+    const room = !this.#keep.checked || free === undefined ? "" : ` There is room for ${format.bytes(free)}.`;
+    const short = this.#keep.checked && free !== undefined && bytes > free ? " Delete stored models first." : "";
+    const takes = `Loading takes ${memory(this.#offer)}.`;
+    return `Downloads from ${hostName(this.#options.hub ?? HUB)} and ${keeps}.${room}${short} ${takes}`;
+  }
+
+  /** Says which hosts a click asks for the names in the fields. */
+  #aboutNames(): string {
+    const hosts = this.#named.map(({ text }) => {
+      try {
+        return text && hostName(hostOf(resolve(text, document.baseURI, this.#options.hub).url));
+      } catch {
+        return ""; // the click says why
+      }
+    });
+    const all = [...new Set(hosts.filter(Boolean))].join(" and ");
+    if (!all) return "";
+    const names = this.#named.every(({ text }) => !text || parseName(text));
+    const typed = names ? "the hub of the name you typed" : "the host of the address you typed";
+    const keeps = this.#keep.checked ? "; what has arrived stays in this browser" : "";
+    return `Asks ${all}, ${typed}. The size is shown once the download begins${keeps}.`;
+  }
+
+  get #offer(): Offer {
+    const { value } = this.#pairs.querySelector<HTMLInputElement>("input:checked")!;
+    return OFFERS.find(({ id }) => id === value)!;
   }
 
   #listPairs(): void {
-    const card = (id: string, title: string, size: string, terms: (Node | string)[], about: string): HTMLElement =>
-      el(
-        "div",
-        { class: "known", "data-pair": id },
-        el(
-          "label",
-          {},
-          el("input", {
-            type: "radio",
-            name: "pair",
-            value: id,
-            checked: id === BUILTIN,
-            "aria-describedby": `pair-${id}`,
-          }),
-          el("b", {}, title),
-          el("span", { class: "known-size" }, size),
-        ),
+    const from = ` · from ${hostName(this.#options.hub ?? HUB)}`;
+    for (const offer of OFFERS) {
+      const { id, model, head } = offer;
+      const builtin = isBuiltIn(model);
+      const title = `${builtin ? "Built-in: " : ""}${model.title}${head ? ", with its EAGLE-3 head" : ""}`;
+      const kept = builtin ? [] : [from, el("span", { class: "known-kept" })];
+      this.#pairs.append(
         el(
           "div",
-          { class: "known-facts", id: `pair-${id}` },
-          el("p", {}, ...terms),
-          el("p", { class: "known-about" }, about),
-        ),
-      );
-    const from = ` · from ${(this.#options.hub ?? HUB).replace(/^https:\/\//, "")}`;
-    for (const pair of PAIRS) {
-      const licence = el("a", { href: pair.licence_url, target: "_blank", rel: "noopener noreferrer" }, pair.licence);
-      const kept = el("span", { class: "known-kept" });
-      const memory = `Memory: ${format.bytes(pair.memory_bytes)} or more · `;
-      const about = `${oneOf("Target", pair.target)}. ${oneOf("Draft", pair.draft)}.`;
-      if (pair.id !== BUILTIN) {
-        this.#pairs.append(
-          card(pair.id, pair.title, format.download(pair), [memory, licence, from, kept], about),
-        );
-        continue;
-      }
-      this.#pairs.append(
-        card(BUILTIN, pair.title, "no download", [memory, licence], about),
-        card(
-          HEAD,
-          "Built-in, with its EAGLE-3 head",
-          "no download",
-          ["Drafts from the target's own features: method eagle3"],
-          "Includes the built-in draft; Automatic weighs both.",
+          { class: "known", "data-pair": id },
+          el(
+            "label",
+            {},
+            el("input", {
+              type: "radio",
+              name: "pair",
+              value: id,
+              checked: model === MODELS[0] && !head,
+              "aria-describedby": `pair-${id}`,
+            }),
+            el("b", {}, title),
+            el("span", { class: "known-size" }, builtin ? "no download" : size(offer)),
+          ),
+          el(
+            "div",
+            { class: "known-facts", id: `pair-${id}` },
+            el("p", {}, `${memory(offer)} · `, ...licences(offer), ...kept),
+            el("p", { class: "known-about" }, `${filesOf(offer).map(oneOf).join("; ")}. ${drafted(offer)}`),
+          ),
         ),
       );
     }
@@ -361,15 +381,13 @@ export class Picker {
     const models = { catalog: () => this.#known(cache), name: () => this.#byName(cache), files: () => this.#byFile() }[
       this.#way
     ]();
-    const fromHub = this.#options.hub === undefined || this.#options.hub === HUB;
-    if (models) this.#options.load(models, this.#way === "catalog" && fromHub);
+    const remote = this.#way === "name" || (this.#way === "catalog" && !isBuiltIn(this.#offer.model));
+    if (models) this.#options.load(models, remote, remote ? this.#place : undefined);
   }
 
   #known(cache: Keep): Models {
-    if (this.#pair === BUILTIN) return BUILTIN_PAIR;
-    if (this.#pair === HEAD) return { ...BUILTIN_PAIR, ...BUILTIN_HEAD };
-    const { target, draft } = PAIRS.find(({ id }) => id === this.#pair)!;
-    return { target: sourceOf(target), draft: sourceOf(draft), ...this.#companions(), cache };
+    const offer = this.#offer;
+    return isBuiltIn(offer.model) ? loadOf(offer) : { ...this.#companions(), ...loadOf(offer), cache };
   }
 
   #byName(cache: Keep): Models | undefined {
@@ -413,6 +431,7 @@ export class Picker {
   }
 }
 
-function oneOf(role: string, { title, quant, bytes }: KnownPair["target"]): string {
-  return `${role}: ${title}, ${quant}${bytes ? `, ${format.bytes(bytes)}` : ""}`;
+function oneOf(of: KnownFile): string {
+  const { title = "EAGLE-3 head", quant } = of as Partial<KnownModel>;
+  return [title, quant, of.bytes ? format.bytes(of.bytes) : ""].filter(Boolean).join(", ");
 }

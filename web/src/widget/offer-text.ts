@@ -1,0 +1,38 @@
+/** What the page says of an offer: its size, its memory, its licences, and what drafts for its model. */
+import { isBuiltIn } from "../engine/known-models.ts";
+import { downloadOf, filesOf, memoryOf, type Offer } from "../engine/offers.ts";
+import { el } from "./dom.ts";
+import * as format from "./format.ts";
+
+/** Returns a host's name for a line of text. */
+export const hostName = (hub: string): string => hub.replace(/^https:\/\//, "");
+
+/** Formats the size of an offer's download. */
+export function size(offer: Offer): string {
+  const { bytes, more } = downloadOf(offer);
+  return `${more ? "over " : ""}${format.bytes(bytes)}`;
+}
+
+/** Formats the memory that an offer takes. */
+export function memory(offer: Offer): string {
+  const { gpu, cpu } = memoryOf(offer);
+  const [onGPU, onCPU] = [format.bytes(gpu), format.bytes(cpu)];
+  return onGPU === onCPU ? `${onGPU} of memory` : `${onGPU} of memory on a GPU, ${onCPU} on the CPU`;
+}
+
+/** Returns links to the licences of an offer's files, each once. */
+export function licences(offer: Offer): (Node | string)[] {
+  const links = new Map(filesOf(offer).map(({ licence, licence_url }) => [licence, licence_url]));
+  return [...links].flatMap(([licence, href], i) => [
+    i > 0 ? ", " : "",
+    el("a", { href, target: "_blank", rel: "noopener noreferrer" }, licence),
+  ]);
+}
+
+/** Says what drafts for an offer's model. */
+export function drafted({ model, draft, head }: Offer): string {
+  if (head) return "Drafts from the target's own features (method eagle3); Automatic weighs both drafters.";
+  if (!draft) return "Without a draft model: only methods that draft from the text.";
+  const same = draft.title.startsWith(model.family) ? draft.title.slice(model.family.length).trim() : draft.title;
+  return `${isBuiltIn(model) ? draft.title : same} drafts for it.`;
+}

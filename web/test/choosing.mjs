@@ -1,0 +1,167 @@
+/** Choosing models, end to end: the catalog, names, addresses, and downloads that are paused and resumed. */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { startFaults } from "./faults.mjs";
+import { spread } from "./gguf.mjs";
+import { limit, openSettings, root, startProfile, startServer } from "./site.mjs";
+import { begin, forget, gate, idle, openEmpty, outcome, storedFiles, waitForStored } from "./stored.mjs";
+
+const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
+const CHUNK = 8 << 20;
+
+let folder, server, faults, context, data, chunks;
+
+before(async () => {
+  folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-choosing-"));
+  data = await spread(demo, 512 << 10, 5_000_000);
+  chunks = Math.ceil(data.length / CHUNK);
+  server = await startServer(folder);
+  faults = await startFaults();
+  context = await startProfile(false, path.join(folder, "profile"), { viewport: { width: 1280, height: 1040 } });
+});
+
+after(async () => {
+  await context?.close();
+  await faults?.stop();
+  await server?.stop();
+  if (folder) await fs.rm(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+const text = (page, selector) => page.locator(selector).innerText();
+const open = () => openEmpty(context, server.url);
+const address = (name) => `${faults.url}/${name}`;
+/** Returns the starts of the requested ranges, in chunks. */
+const asked = (name) =>
+  faults.requests
+    .filter((r) => r.path === `/${name}` && r.range && r.range !== "bytes=0-0")
+    .map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
+const whole = [...Array(20).keys()];
+
+test("Pause and Stop end a download at once, its chunks stay, and Resume goes on after a reload", limit, async () => {
+  const page = await open();
+  const later = gate(); // otherwise a fast machine finishes before the click
+  faults.files.set("/paused.gguf", { data, gate: (start) => (start < CHUNK ? undefined : later.opened) });
+  await begin(page, address("paused.gguf"));
+  await waitForStored(page, "paused.gguf", CHUNK);
+  const running = /paused\.gguf from http.*Takes [\d.]+ MB of this browser's storage; .* free/s;
+  assert.match(await text(page, "#download"), running);
+  await page.click("#download-pause");
+  const stopped = /Paused: 8\.39 MB of [\d.]+ MB have arrived and stay in this browser/;
+  const card = (of) => of.locator("#download");
+  await card(page).locator(".download-text:text('Paused:')").waitFor();
+  assert.match(await card(page).innerText(), stopped);
+  assert.equal((await outcome(page, ["ready", "failed", "idle"])).state, "idle");
+  assert.equal(await text(page, "foretoken-widget #status"), "Stopped");
+  const focused = () => document.querySelector("foretoken-widget").shadowRoot.activeElement?.id;
+  assert.equal(await page.evaluate(focused), "download-resume");
+  await page.keyboard.press("Enter");
+  await card(page).getByRole("button", { name: "Pause" }).waitFor();
+  await page.click("#stop");
+  await card(page).locator(".download-text:text('Paused:')").waitFor();
+  const [file] = await idle(page);
+  assert.ok(file.have < data.length && !file.done, JSON.stringify(file));
+
+  const next = await open();
+  await card(next).locator(".download-text:text('Not complete: 8.39 MB of')").waitFor();
+  later.open();
+  faults.requests.length = 0;
+  await next.click("#download-resume");
+  const { state, error } = await outcome(next);
+  assert.deepEqual([state, error], ["ready", ""]);
+  assert.deepEqual(asked("paused.gguf").sort(), whole.slice(1, chunks), "what had arrived was downloaded again");
+  assert.ok(await card(next).isHidden());
+  await forget(next);
+  await next.close();
+  await page.close();
+});
+
+test("models load from the catalog, by name and by address, and errors appear at their fields", limit, async () => {
+  const page = await open();
+  await page.evaluate((hub) => document.querySelector("foretoken-widget").setAttribute("hub", hub), faults.url);
+  const load = async () => {
+    await page.click("#load");
+    return outcome(page);
+  };
+  await openSettings(page);
+  await page.click("#own-models > summary");
+  // The catalog: sizes, memory and licences; the built-in pair without a download.
+  const known = (id) => page.locator(`#pairs [data-pair="${id}"]`);
+  assert.match(
+    await known("qwen3-4b").innerText(),
+    /Qwen3 4B\s+3\.14 GB\s+[\d.]+ GB of memory.* · Apache-2\.0 · from http/,
+  );
+  assert.equal(await page.isChecked("#pairs [value=builtin]"), true);
+  faults.requests.length = 0;
+  const builtin = await load();
+  assert.equal(builtin.state, "ready", builtin.error);
+  assert.match(await text(page, "#models-said"), /^Ready/);
+  assert.deepEqual(faults.requests, []);
+  // A pair loads by its names on the hub, with the catalog's checksum.
+  await page.check("#pairs [value=smollm2-360m]");
+  assert.match(
+    await known("smollm2-360m").innerText(),
+    /SmolLM2 360M Instruct, Q8_0, 386\.4 MB; SmolLM2 135M Instruct, .*\. 135M Instruct drafts for it/,
+  );
+  assert.equal(await text(page, "#load"), "Load 491.9 MB");
+  const facts = /^Downloads from http.*keeps it in this browser.*room for .*of memory\.$/;
+  assert.match(await text(page, "#load-facts"), facts);
+  const { models } = JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8"));
+  const paths = ["smollm2-360m", "smollm2-135m"]
+    .map((wanted) => models.find(({ id }) => id === wanted))
+    .map(({ repository, revision, file }) => `/${repository}/resolve/${revision}/${file}`);
+  for (const name of paths) faults.files.set(name, { data });
+  const another = await load();
+  assert.equal(another.state, "failed");
+  assert.match(another.error, /sha256|checksum|size/);
+  assert.equal(await text(page, "#models-said"), another.error, "a pair's error is not below it");
+  assert.deepEqual(
+    [...new Set(faults.requests.map((r) => r.path))].filter((name) => name.includes("/resolve/")).sort(),
+    [...paths].sort(),
+  );
+  await forget(page);
+
+  // By keyboard to the names; an error appears at its field, and disappears when the field changes.
+  await page.focus("#models-catalog");
+  await page.keyboard.press("ArrowRight");
+  assert.deepEqual(
+    await page.evaluate(() => [
+      document.activeElement.shadowRoot.activeElement.id,
+      document.activeElement.shadowRoot.activeElement.ariaSelected,
+    ]),
+    ["models-name", "true"],
+  );
+  await page.click("#load");
+  assert.match(await text(page, "#target-name-error"), /Name a model first/);
+  assert.equal(await page.evaluate(() => document.activeElement.shadowRoot.activeElement.id), "target-name");
+  await page.fill("#target-name", address("none.gguf"));
+  assert.equal(await text(page, "#target-name-error"), "");
+  const asks = /^Asks http:\/\/127.*, the host of the address you typed\. The size is/;
+  assert.match(await text(page, "#load-facts"), asks);
+  assert.equal((await load()).state, "failed");
+  assert.match(await text(page, "#target-name-error"), /^none\.gguf: download: the server answered 404/);
+  assert.equal(await page.getAttribute("#target-name", "aria-invalid"), "true");
+  // A name on the hub as target, an address as draft; Enter loads.
+  faults.publish("owner/repo", "own.gguf", { data });
+  await page.fill("#target-name", "owner/repo/own.gguf");
+  faults.files.set("/no-draft.gguf", { data: Buffer.from("ELF!, and no model") });
+  await page.fill("#draft-name", address("no-draft.gguf"));
+  await page.keyboard.press("Enter");
+  assert.equal((await outcome(page)).state, "failed");
+  assert.match(await text(page, "#draft-name-error"), /no-draft\.gguf: .*magic/);
+  assert.equal(await text(page, "#target-name-error"), "");
+  faults.files.set("/draft.gguf", { data: await fs.readFile(path.join(root, "models", "demo", "draft-q8_0.gguf")) });
+  await page.fill("#draft-name", address("draft.gguf"));
+  const named = await load();
+  assert.equal(named.state, "ready", named.error);
+  assert.match(await text(page, "#model-line"), /^Target .* 7\.3 M .*; draft .* 590 k /);
+  const names = (await storedFiles(page)).map((file) => file.name);
+  assert.ok(
+    names.includes("draft.gguf") && names.includes("own.gguf") && !names.includes("unknown file"),
+    `kept: ${names}`,
+  );
+  await forget(page);
+  await page.close();
+});

@@ -1,0 +1,42 @@
+/** The offers that the page makes of the catalog. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MODELS, nameOf, sourceOf } from "../../src/engine/known-models.ts";
+import { downloadOf, filesOf, memoryOf, OFFERS } from "../../src/engine/offers.ts";
+import { HUB, resolve } from "../../src/sources/hub.ts";
+
+const offer = (id: string): (typeof OFFERS)[number] => OFFERS.find((one) => one.id === id)!;
+
+test("a model is offered with each of its drafters, or alone, and drafters that are no more than that are not", () => {
+  const [first, head] = OFFERS;
+  assert.deepEqual([first!.id, first!.draft?.id, first!.head], ["builtin", "builtin-draft", undefined]);
+  assert.deepEqual([head!.id, head!.draft?.id], ["builtin-eagle3", "builtin-draft"]);
+  assert.equal(head!.head?.file, "eagle3.safetensors");
+  assert.deepEqual([offer("qwen3-0.6b").draft, offer("qwen3-4b").draft?.id], [undefined, "qwen3-0.6b"]);
+  assert.ok(!OFFERS.some(({ model }) => model.draft_only));
+  assert.equal(new Set(OFFERS.map(({ id }) => id)).size, OFFERS.length);
+  for (const { model } of OFFERS.slice(2)) assert.ok(model.kind !== "chat" || model.template !== "none", model.id);
+});
+
+test("sizes and memory of an offer are the sums of its files", () => {
+  const pair = offer("qwen3-4b");
+  const [target, draft] = filesOf(pair);
+  assert.deepEqual(downloadOf(pair), { bytes: target!.bytes + draft!.bytes, more: false });
+  assert.equal(memoryOf(pair).gpu, target!.memory.gpu + draft!.memory.gpu);
+  assert.ok(memoryOf(pair).gpu > downloadOf(pair).bytes);
+  assert.equal(downloadOf(offer("tinyllama")).more, true, "a file's size is not known");
+});
+
+test("names resolve to addresses of their revision, with a checksum where it is known", () => {
+  const base = "https://page.example/";
+  for (const model of MODELS) {
+    const { url, sha256 } = resolve(sourceOf(model), base);
+    assert.equal(sha256, model.sha256 === "unchecked" ? undefined : model.sha256);
+    assert.equal(
+      url,
+      model.revision
+        ? `${HUB}/${model.repository}/resolve/${model.revision}/${model.file}`
+        : `${base}${nameOf(model)}`,
+    );
+  }
+});
