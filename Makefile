@@ -214,7 +214,8 @@ bench-first: testmodels site
 	cd web && node test/first.mjs $(FIRST)
 
 # What a visitor sees first: the page's first Generate and Compare in fresh profiles; VISITS='--profiles 3' chooses.
-bench-visits: deps site
+bench-visits: export ALL = 1
+bench-visits: testmodels site
 	cd web && node test/visits.mjs $(VISITS)
 
 screenshots: deps site
@@ -224,9 +225,9 @@ screenshots: deps site
 recorded:
 	$(GO) run ./cmd/examples
 
-# The race of the built-in pair at its measured speed; needs img2webp, of Debian's package webp.
+# The page's first screen, for the README; needs img2webp, of Debian's package webp.
 recording: deps site
-	cd web && node test/recording.mjs ../docs/race.webp
+	cd web && node test/recording.mjs ../docs/first-screen.webp
 
 # docs/examples built by their own tools, and their pages used in Chromium; EXAMPLES='plain vitepress' chooses.
 examples: export EXAMPLES ?= all

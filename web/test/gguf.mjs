@@ -102,6 +102,13 @@ export function trainedFor(file, positions) {
   return packed(metadata, tensors, 32);
 }
 
+/** Returns a file whose weights are zero: its model predicts the same tokens after every text. */
+export function muted(file) {
+  const { metadata, tensors } = parse(Buffer.from(file));
+  for (const { data } of tensors) data.fill(0);
+  return packed(metadata, tensors, 32);
+}
+
 /** Spreads the built-in target over many chunks: tensors are `align` bytes apart, and `more` bytes follow them. */
 export async function spread(source, align = MiB, more = 0) {
   const { metadata, tensors } = parse(await fs.readFile(source));

@@ -1,5 +1,5 @@
 /**
- * The page in Chromium. With a scripted engine: drawing, sharing, exporting, racing, and the cost of streaming. With
+ * The page in Chromium. With a scripted engine: drawing, sharing, exporting, and the cost of streaming. With
  * the built site: opening without a network. FORETOKEN_SCREENSHOTS=1 writes docs/page-*.png.
  */
 import assert from "node:assert/strict";
@@ -333,7 +333,7 @@ test("an address with values that are none says which, and its request is refuse
   await page.context().close();
 });
 
-test("tabs, the run as JSON, and the race", limit, async (t) => {
+test("tabs, and the run as JSON", limit, async () => {
   const page = await open("?policy=eagle2&max-tokens=24");
   assert.equal(
     await page.locator("#tab-chat").getAttribute("aria-selected"),
@@ -355,48 +355,6 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
   assert.equal(Buffer.from(run.trace, "base64")[0], 1, "the version of a trace");
   assert.ok(run.rounds[0].pruned > 0 && run.target.name && run.device.backend);
 
-  await page.click("#tab-compare");
-  const race = page.locator("foretoken-race");
-  await page.evaluate(() => {
-    window.runs = 0;
-    document.querySelector("foretoken-widget").addEventListener("foretoken-start", () => window.runs++);
-  });
-  await race.locator("#race-start").click();
-  await page.waitForFunction(
-    () =>
-      document.querySelector("foretoken-race").comparison &&
-      document.querySelector("foretoken-race").dataset.state === "ready",
-  );
-  await page.waitForFunction(() =>
-    [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every(
-      (lane) => "done" in lane.dataset,
-    ),
-  );
-  assert.match(await race.locator("#race-equal").innerText(), /^Both texts are equal\. Identical: all 24 tokens/);
-  assert.match(await race.locator("#race-verdict").innerText(), /, the same 24 tokens/);
-  const lanes = await race
-    .locator(".lane")
-    .evaluateAll((all) =>
-      all.map((lane) => [
-        lane.querySelector(".output").textContent,
-        Number.parseFloat(lane.querySelector(".clock").textContent),
-      ]),
-    );
-  assert.equal(lanes[0][0], lanes[1][0], "both lanes show the same text");
-  assert.equal(await page.evaluate(() => window.runs), 2, "each lane runs once, so the verdict is of what it shows");
-  const { plain, speculative } = await page.evaluate(() => document.querySelector("foretoken-race").comparison);
-  assert.ok(lanes.every(([, seconds]) => seconds > 0) && plain.token_ids.length === speculative.token_ids.length);
-  const begun = await race.locator("#race-again").evaluate((again) => {
-    again.click();
-    return [...again.getRootNode().querySelectorAll(".lane")].map((lane) => "done" in lane.dataset);
-  });
-  assert.deepEqual(begun, [false, false], "both lanes start again");
-  await page.waitForFunction(() =>
-    [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every(
-      (lane) => "done" in lane.dataset,
-    ),
-  );
-  t.diagnostic(`race on the scripted engine: clocks ${lanes.map(([, seconds]) => `${seconds} s`).join(" and ")}`);
   await page.context().close();
 });
 

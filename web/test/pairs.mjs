@@ -58,6 +58,8 @@ export const PAIRS = {
   noisy: stories("s260k-noisy-q8_0"),
   large: stories("s260k-q8_0", "x135m-q8_0"),
   "large-noisy": stories("s260k-noisy-q8_0", "x135m-q8_0"),
+  "large-q4-noisy": stories("s260k-noisy-q8_0", "x135m-q4_0"),
+  half: stories("x26m-q4_0", "x26m-q8_0"),
   builtin: { title: "the built-in pair", query: "", flags: [], prompts: goPrompts },
 };
 

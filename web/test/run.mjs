@@ -32,6 +32,7 @@ const ALL = [
   "package",
   "tabs",
   "styles",
+  "compare",
   "peers",
   "examples",
   "openai",

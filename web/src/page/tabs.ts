@@ -79,9 +79,10 @@ async function benchmark(widget: ForetokenWidget): Promise<void> {
 
 async function compare(widget: ForetokenWidget): Promise<void> {
   const host = byId("panel-compare");
-  const { ForetokenRace } = await import("./race.ts");
-  if (host.childElementCount > 0) return void (host.firstElementChild as InstanceType<typeof ForetokenRace>).refresh();
-  const made = new ForetokenRace();
+  const { ForetokenCompare } = await import("./compare.ts");
+  if (host.childElementCount > 0)
+    return void (host.firstElementChild as InstanceType<typeof ForetokenCompare>).refresh();
+  const made = new ForetokenCompare();
   made.widget = widget;
   host.append(made);
   made.refresh();

@@ -21,12 +21,13 @@ import type {
 import controlsStyle from "../styles/controls.css";
 import panelStyle from "../styles/panel.css";
 import themeStyle from "../styles/theme.css";
+import tokensStyle from "../styles/tokens.css";
 import style from "../styles/widget.css";
 import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
-import { compare, type CompareHooks, type Comparison, verdict } from "./compare.ts";
+import type { CompareHooks, Comparison } from "./compare.ts";
 import { setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
 import { initialPrompt } from "./examples.ts";
@@ -84,7 +85,7 @@ export class WidgetApp {
   /** Replaces the contents of the host's shadow root and reads the host's attributes. */
   constructor(host: HTMLElement, root: ShadowRoot) {
     this.#host = host;
-    root.adoptedStyleSheets = [themeStyle, controlsStyle, style, panelStyle].map(sheet);
+    root.adoptedStyleSheets = [themeStyle, controlsStyle, tokensStyle, style, panelStyle].map(sheet);
     const view = this.#view;
     root.replaceChildren(view.root);
     this.#confirm = new Confirm(host, view);
@@ -306,39 +307,40 @@ export class WidgetApp {
     return run.result;
   }
 
-  /** Loads the models if necessary, then compares plain and speculative decoding; undefined if stopped. */
+  /**
+   * Loads the models if necessary, then compares plain and speculative decoding, without drawing or telling what they
+   * write meanwhile; then shows the speculative run. Resolves with undefined if stopped.
+   */
   async compare(hooks: CompareHooks = {}): Promise<Comparison | undefined> {
     const engine = await this.#ready();
     const { panel } = this.#view;
     try {
       const { request } = this;
-      const parts = {
-        "warm-up": "decoding once each way first",
-        plain: "decoding plainly",
-        speculative: "decoding speculatively",
-      };
-      const outcome = await this.#turn(() => {
+      const outcome = await this.#turn(async () => {
         this.#enter("comparing", "Comparing");
+        const { compare } = await import("./compare.ts");
         return compare(engine, request, {
-          turns: hooks.turns,
-          onPart: (part, of) => {
-            if (part !== "warm-up") this.#begin(of);
-            setText(this.#view.status, `Comparing: ${parts[part]}`);
-            panel.showComparison(`Measuring: ${parts[part]} …`);
-            hooks.onPart?.(part, of);
+          ...hooks,
+          onProgress: (progress) => {
+            setText(this.#view.status, `Comparing: ${progress.text}`);
+            panel.showComparison(`${progress.text} …`);
+            hooks.onProgress?.(progress);
           },
-          onRound: (round) => {
-            this.#round(round);
-            hooks.onRound?.(round);
+          onRun: (run) => {
+            this.#run = run;
+            hooks.onRun?.(run);
           },
-          onRun: (run) => (this.#run = this.#tree.follow(run)),
         });
       });
-      if (outcome) this.#finish(outcome.speculative, verdict(outcome).line);
-      else this.#flush();
       panel.showComparison(outcome ?? "Stopped before all runs finished.");
-      this.#rest(engine, outcome ? verdict(outcome).line : "Stopped");
-      void this.#tree.recall();
+      if (outcome) {
+        this.#tree.follow({ trace: () => Promise.resolve(outcome.traces.speculative) });
+        this.#clear(request);
+        outcome.rounds.forEach((round) => this.#add(round));
+        this.#finish(outcome.speculative, outcome.verdict.line);
+        void this.#tree.recall();
+      }
+      this.#rest(engine, outcome?.verdict.line ?? "Stopped");
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;
     } catch (cause) {
@@ -493,19 +495,28 @@ export class WidgetApp {
   }
 
   #begin(request: GenerateRequest, stream = this.#text): void {
+    this.#clear(request, stream);
+    this.#dispatch("foretoken-start", request);
+    this.#refresh();
+  }
+
+  /** Empties what shows a run. */
+  #clear(request: GenerateRequest, stream = this.#text): void {
     this.#tally = new Tally();
     this.#stream = stream;
     if (stream === this.#text) stream.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
     setText(this.#view.gain, "\u00a0");
-    this.#dispatch("foretoken-start", request);
-    this.#refresh();
   }
 
-  #round(round: RoundEvent): void {
+  #add(round: RoundEvent): void {
     this.#tally.add(round);
     this.#tree.add(round);
     this.#stream.push(round);
+  }
+
+  #round(round: RoundEvent): void {
+    this.#add(round);
     this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;
     this.#refreshPending = true;

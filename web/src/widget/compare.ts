@@ -1,24 +1,45 @@
 /**
  * Compares plain and speculative decoding: runs the same prompt and settings in turn on the same engine, and compares
- * the medians of their speeds, and their tokens.
+ * their speeds and their tokens.
  */
 import settings from "foretoken:settings";
 import type { Engine, Generation } from "../engine/engine.ts";
-import { configOf, exactnessOf } from "../engine/methods.ts";
-import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
+import { exactnessOf } from "../engine/methods.ts";
+import type { Exactness, GenerateRequest, PassCost, Result, RoundEvent } from "../protocol/protocol.ts";
+import { type Estimate, estimate, median, spread } from "./interval.ts";
+import { explain } from "./row-costs.ts";
 
 export interface Comparison {
-  /** One run each: the last, or the first in which the tokens of an exact method differ. */
+  /**
+   * A run of each: of the late turn with the ratio nearest to `ratio`, or of the first turn in which the tokens of an
+   * exact method differ.
+   */
   plain: Result;
   speculative: Result;
-  /** Medians over all runs: both speeds, and the tokens per step of speculation. */
+  /** The rounds of these runs with their trees, for `readTrace`. */
+  traces: { plain: Uint8Array; speculative: Uint8Array };
+  /** The rounds of `speculative`, without trees. */
+  rounds: readonly RoundEvent[];
+  /** How often both were timed, in turn. */
+  turns: number;
+  /** Medians over all turns: both speeds, and the tokens per step of speculation. */
   plain_tok_s: number;
   speculative_tok_s: number;
   acceptance_length: number;
   /** Whether `auto` guessed in a run how long steps take, because it had not timed them. */
   guessed: boolean;
-  /** Speed of speculative over plain decoding; below 1, speculation is slower. */
+  /** Speed of speculative over plain decoding; below 1, speculation is slower. NaN if the texts were too short. */
   ratio: number;
+  /**
+   * The interval of `ratio`, and its confidence: at least 0.95 from six turns on; see `estimate` in
+   * widget/interval.ts for the method.
+   */
+  interval: [low: number, high: number];
+  confidence: number;
+  /** How much the speed of plain decoding varied, which does the same work each time: upper over lower quartile. */
+  plain_spread: number;
+  /** What the target's passes cost here by rows; missing if timing them would take too long. */
+  costs?: readonly PassCost[];
   identical: boolean;
   /** Index of the first token that differs, -1 when identical. */
   difference: number;
@@ -29,24 +50,56 @@ export interface Comparison {
   exactness: Exactness;
   /** Whether the method guarantees equal tokens: it is exact, or exact in distribution and greedy. */
   exact: boolean;
+  /** What came out, in words. */
+  verdict: Verdict;
+}
+
+/** A comparison in words. */
+export interface Verdict {
+  /** Which way was faster, with the interval, and whether the texts are equal. */
+  line: string;
+  /** Why it came out so, or "". */
+  why: string;
+  /** The tokens in detail. */
+  tokens: string;
+  /** False if the tokens of an exact method differ. */
+  good: boolean;
+}
+
+/** What a running comparison has done. */
+export interface CompareProgress {
+  /** In words. */
+  text: string;
+  /** The share that is done, from 0 to 1. */
+  done: number;
 }
 
 export interface CompareHooks {
-  /** How often both run, in turn; default: at least twice, until both have decoded for `ENOUGH` seconds. */
+  /** How often both run, in turn; default: until the interval is narrow, or fifteen seconds have passed. */
   turns?: number | undefined;
-  /** Called before each part. */
-  onPart?: (part: "warm-up" | "plain" | "speculative", request: GenerateRequest) => void;
-  onRound?: (event: RoundEvent) => void;
+  onProgress?: ((progress: CompareProgress) => void) | undefined;
   /** Receives each running part, to stop it. */
-  onRun?: (run: Generation) => void;
+  onRun?: ((run: { stop(): void }) => void) | undefined;
+  /** The time in milliseconds; tests replace it. */
+  now?: (() => number) | undefined;
 }
 
-/** The methods that each engine has run before; drivers and engines of WebAssembly compile during the first run. */
-const warmed = new WeakMap<object, Set<string>>();
-
-/** Seconds of decoding that a comparison needs: the machine's noise would decide two turns of a shorter text. */
-const ENOUGH = 1;
-const MOST_TURNS = 8;
+/** Milliseconds of turns after which no other begins. */
+const LIMIT = 15_000;
+/** The fewest pairs whose interval has a confidence of 95 %. */
+const FEWEST = 6;
+/** An interval of a ratio near 1 is narrow if its ends differ by this factor. */
+const NARROW = 1.06;
+/** A wider one does where the ratio is far from 1: this share of its distance, in logarithms. */
+const FAR = 0.25;
+/** The quartiles of plain decoding's speeds differ by more than this factor where other work disturbs it. */
+const DISTURBED = 1.15;
+/** The last turns, of which one is shown. */
+const LATE = 8;
+/** The rows of the timed passes, how often each runs, and the milliseconds that all may take. */
+const ROWS = [1, 2, 4, 8, 16];
+const REPEAT = 3;
+const COSTS_LIMIT = 1500;
 
 /** Returns the request for plain decoding, with the sampling, the constraints and the length of `request`. */
 export function plainOf(request: GenerateRequest): GenerateRequest {
@@ -57,72 +110,130 @@ export function plainOf(request: GenerateRequest): GenerateRequest {
   return plain;
 }
 
-/** Runs both; undefined if stopped. */
+/** A run with its rounds. */
+interface Run {
+  result: Result;
+  rounds: RoundEvent[];
+  trace: Uint8Array;
+}
+
+interface Turn {
+  plain: Run;
+  speculative: Run;
+  ratio: number;
+}
+
+type Way = "plain" | "speculative";
+
+/**
+ * Decodes once each way without timing, so that neither pays for compilation. Then runs both in turn, alternating which
+ * comes first, so that a machine that slows down favours neither; nothing is drawn meanwhile. Returns undefined if
+ * stopped.
+ */
 export async function compare(
-  engine: Pick<Engine, "generate">,
+  engine: Pick<Engine, "generate" | "costs">,
   request: GenerateRequest,
-  hooks: CompareHooks = {},
+  { turns: wanted, onProgress, onRun, now = () => performance.now() }: CompareHooks = {},
 ): Promise<Comparison | undefined> {
-  const run = async (
-    part: "warm-up" | "plain" | "speculative",
-    settings: GenerateRequest,
-  ): Promise<Result | undefined> => {
-    hooks.onPart?.(part, settings);
+  const requests: Record<Way, GenerateRequest> = { plain: plainOf(request), speculative: request };
+  const run = async (way: Way): Promise<Run | undefined> => {
+    const { prompt, ...rest } = requests[way];
     // Neither run may reuse the other one's prefill.
-    const running = engine.generate(settings.prompt, { ...settings, no_reuse: true });
-    hooks.onRun?.(running);
-    for await (const event of running) if (part !== "warm-up") hooks.onRound?.(event);
+    const running: Generation = engine.generate(prompt, { ...rest, trace: false, no_reuse: true });
+    onRun?.(running);
+    const rounds: RoundEvent[] = [];
+    for await (const round of running) rounds.push(round);
     const result = await running.result;
-    return result.finish === "aborted" ? undefined : result;
+    return result.finish === "aborted" ? undefined : { result, rounds, trace: await running.trace() };
   };
-  const done = warmed.get(engine) ?? new Set<string>();
-  warmed.set(engine, done);
-  const asPlain = plainOf(request);
-  // Decode once by each method before any run is timed, so that none pays for compilation.
-  for (const settings of [asPlain, request]) {
-    const { drafter, adapt, source, verifier, depth, top_k, nodes, shape } = configOf(settings);
-    const key = JSON.stringify([drafter, adapt, source, verifier, depth, top_k, nodes, shape]);
-    if (done.has(key)) continue;
-    if (!(await run("warm-up", settings))) return undefined;
-    done.add(key);
-  }
-  const runs: { plain: Result; speculative: Result }[] = [];
-  let ran = 0;
-  do {
-    const plain = await run("plain", asPlain);
-    const speculative = plain && (await run("speculative", request));
-    if (!speculative) return undefined;
-    runs.push({ plain, speculative });
-    for (const { token_ids, stats } of [plain, speculative]) ran += token_ids.length / stats.decode_tok_s;
-  } while (runs.length < (hooks.turns ?? (ran < ENOUGH ? MOST_TURNS : 2)));
-  const speed = (way: "plain" | "speculative"): number => median(runs.map((one) => one[way].stats.decode_tok_s));
-  const [plain_tok_s, speculative_tok_s] = [speed("plain"), speed("speculative")];
+
+  onProgress?.({ text: "Decoding once each way first, which does not count", done: 0 });
+  for (const way of ["plain", "speculative"] as const) if (!(await run(way))) return undefined;
+  const begin = now();
   const exactness = exactnessOf(request);
   const exact = exactness === "exact" || (exactness === "distribution" && !request.temperature);
-  const differs = (one: (typeof runs)[0]): number => firstDifference(one.plain.token_ids, one.speculative.token_ids);
-  const { plain, speculative } = runs.find((one) => exact && differs(one) >= 0) ?? runs.at(-1)!;
-  const difference = differs({ plain, speculative });
-  return {
+  const ratios: number[] = [];
+  const speeds: Record<Way | "acceptance", number[]> = { plain: [], speculative: [], acceptance: [] };
+  const late: Turn[] = [];
+  let different: Turn | undefined;
+  let guessed = false;
+  let of: Estimate;
+  for (;;) {
+    const first: Way = ratios.length % 2 === 0 ? "plain" : "speculative";
+    const one = await run(first);
+    const other = one && (await run(first === "plain" ? "speculative" : "plain"));
+    if (!other) return undefined;
+    const [plain, speculative] = first === "plain" ? [one, other] : [other, one];
+    const ratio = speculative.result.stats.decode_tok_s / plain.result.stats.decode_tok_s;
+    const turn = { plain, speculative, ratio };
+    ratios.push(ratio);
+    speeds.plain.push(plain.result.stats.decode_tok_s);
+    speeds.speculative.push(speculative.result.stats.decode_tok_s);
+    speeds.acceptance.push(speculative.result.stats.acceptance_length);
+    guessed ||= speculative.result.stats.guessed === true;
+    late.push(turn);
+    if (late.length > LATE) late.shift();
+    if (exact && firstDifference(plain.result.token_ids, speculative.result.token_ids) >= 0) different ??= turn;
+    of = estimate(ratios);
+    const elapsed = now() - begin;
+    const narrow = ratios.length >= FEWEST && width(of) <= 1;
+    if (wanted !== undefined ? ratios.length >= wanted : narrow || elapsed >= LIMIT || !(of.ratio > 0)) break;
+    // The width of an interval falls with the root of the number of its pairs.
+    const done = wanted ? ratios.length / wanted : Math.max(elapsed / LIMIT, Math.min(1, 1 / width(of)) ** 2);
+    const so = ratios.length < 2 ? "" : `: ${range(of.low, of.high)} times as fast so far`;
+    onProgress?.({ text: `Turn ${ratios.length + 1}${so}`, done: Math.min(done, ratios.length / FEWEST) });
+  }
+  const distance = ({ ratio }: Turn): number => Math.abs(Math.log(ratio / of.ratio));
+  const shown = different ?? late.reduce((best, turn) => (distance(turn) < distance(best) ? turn : best));
+  const [plain, speculative] = [shown.plain.result, shown.speculative.result];
+  const difference = firstDifference(plain.token_ids, speculative.token_ids);
+  const costs = await costsOf(engine, plain.stats.verify_ms, onRun);
+  const measured: Omit<Comparison, "verdict"> = {
     plain,
     speculative,
-    plain_tok_s,
-    speculative_tok_s,
-    ratio: plain_tok_s > 0 ? speculative_tok_s / plain_tok_s : NaN,
+    traces: { plain: shown.plain.trace, speculative: shown.speculative.trace },
+    rounds: shown.speculative.rounds,
+    turns: ratios.length,
+    plain_tok_s: median(speeds.plain),
+    speculative_tok_s: median(speeds.speculative),
+    acceptance_length: median(speeds.acceptance),
+    guessed,
+    ratio: of.ratio,
+    interval: [of.low, of.high],
+    confidence: of.confidence,
+    plain_spread: spread(speeds.plain),
+    ...(costs ? { costs } : {}),
     identical: difference < 0,
     difference,
     equal: plain.token_ids.filter((id, i) => id === speculative.token_ids[i]).length,
     length: Math.max(plain.token_ids.length, speculative.token_ids.length),
     exactness,
     exact,
-    acceptance_length: median(runs.map((one) => one.speculative.stats.acceptance_length)),
-    guessed: runs.some((one) => one.speculative.stats.guessed === true),
   };
+  return { ...measured, verdict: verdictOf(measured) };
 }
 
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const half = sorted.length >> 1;
-  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+/** Times the passes of the first of ROWS that fit into COSTS_LIMIT, if a pass over one row takes `ms`. */
+async function costsOf(
+  engine: Pick<Engine, "costs">,
+  ms: number,
+  onRun: CompareHooks["onRun"],
+): Promise<PassCost[] | undefined> {
+  let all = 0;
+  const rows = ROWS.filter((n) => (all += n * ms * (REPEAT + 1)) <= COSTS_LIMIT); // one more pass is untimed
+  if (rows.length < 2) return undefined;
+  const stop = new AbortController();
+  onRun?.({ stop: () => stop.abort() });
+  try {
+    return (await engine.costs({ rows, repeat: REPEAT, tokens: 1 }, { signal: stop.signal })).verify;
+  } catch {
+    return undefined; // stopped, or the context is too short: the comparison stands without them
+  }
+}
+
+/** The width of an interval, in units of the widest narrow one. */
+function width({ ratio, low, high }: Pick<Estimate, "ratio" | "low" | "high">): number {
+  return Math.log(high / low) / Math.max(Math.log(NARROW), FAR * Math.abs(Math.log(ratio)));
 }
 
 /** Returns the index of the first difference of two sequences, or -1. */
@@ -143,40 +254,49 @@ export function isNoise(ratio: number, tokensPerPass: number): boolean {
   return ratio > 1.005 && ratio > SLACK * tokensPerPass;
 }
 
-/** Describes a comparison in one line, says why it came out so, and describes its tokens in detail. */
-export function verdict(c: Comparison): { line: string; why: string; tokens: string; good: boolean } {
-  const times = `${c.ratio.toFixed(c.ratio < 1.95 ? 2 : 1)}×`;
+const range = (low: number, high: number): string => `${low.toFixed(2)} to ${high.toFixed(2)}`;
+
+/** Describes a comparison in words. */
+export function verdictOf(c: Omit<Comparison, "verdict">): Verdict {
+  const { line, slower } = speedOf(c);
   const same = c.identical ? c.length : c.difference;
   const text = c.identical
     ? `the same ${c.length} tokens`
     : c.exact
       ? `but the text differs from token ${c.difference + 1} on`
       : `${c.equal} of ${c.length} tokens the same`;
-  const line = !Number.isFinite(c.ratio)
-    ? `Too few tokens to compare the speeds, ${text}`
-    : isNoise(c.ratio, c.acceptance_length)
-      ? `No clear result, ${text}: other work slowed plain decoding`
-      : c.ratio >= 1.005
-        ? `${times} faster, ${text}`
-        : c.ratio > 0.995
-          ? `As fast as plain decoding here, ${text}`
-          : `Slower here: ${times} the speed, ${text}`;
   const written = c.acceptance_length;
   const took = `A step wrote ${written.toFixed(1)} tokens and took ${(written / c.ratio).toFixed(1)} times as long.`;
-  const lost = c.ratio <= 0.995 ? took : "";
-  const why = `${lost} ${c.guessed ? "Steps were not timed yet." : ""}`.trim();
+  const parts = [slower && took, slower && c.costs && explain(c.costs), c.guessed && "Steps were not timed yet."];
+  const why = parts.filter(Boolean).join(" ");
+  const all = { line: `${line}, ${text}`, why, good: true };
   if (c.exact) {
-    if (c.identical) return { line, why, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
-    return {
-      line,
-      why,
-      tokens: `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`,
-      good: false,
-    };
+    if (c.identical) return { ...all, tokens: `Identical: all ${c.length} tokens are the same.` };
+    const tokens = `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`;
+    return { ...all, tokens, good: false };
   }
   const agreement = `Agreement: ${c.equal} of ${c.length} tokens equal plain decoding's, including the first ${same}.`;
   if (c.exactness === "distribution")
-    return { line, why, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
+    return { ...all, tokens: `${agreement} The method preserves the distribution, not the tokens.` };
   const relaxed = c.speculative.stats.relaxed ?? 0;
-  return { line, why, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
+  return { ...all, tokens: `${agreement} The lossy method relaxed ${relaxed}.` };
+}
+
+/**
+ * Says which way was faster, as far as the interval tells. It tells nothing if other work disturbed the machine: plain
+ * decoding does the same work in each turn, so its own spread shows that.
+ */
+function speedOf(c: Omit<Comparison, "verdict">): { line: string; slower: boolean } {
+  const [low, high] = c.interval;
+  const times = c.ratio.toFixed(c.ratio < 9.95 ? 2 : 1);
+  const few = c.turns < FEWEST ? ` in ${c.turns} turn${c.turns === 1 ? "" : "s"}` : "";
+  const within = `${c.turns > 1 ? `, ${range(low, high)}` : ""}${few}`;
+  if (!Number.isFinite(c.ratio)) return { line: "Too few tokens to compare the speeds", slower: false };
+  if (isNoise(c.ratio, c.acceptance_length))
+    return { line: `No clear result: other work slowed plain decoding${within}`, slower: false };
+  if (low > 1) return { line: `${times} times as fast${within}`, slower: false };
+  if (high < 1) return { line: `Slower here: ${times} times the speed${within}`, slower: true };
+  if (c.plain_spread > DISTURBED && width({ ratio: c.ratio, low, high }) > 1)
+    return { line: `No clear result: other work disturbed the measurement${within}`, slower: false };
+  return { line: `About the same here: ${times} times the speed${within}`, slower: c.ratio < 1 };
 }

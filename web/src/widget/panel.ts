@@ -4,7 +4,7 @@
  */
 import type { EventTree, RoundTimes } from "../protocol/protocol.ts";
 import type { Charts } from "./charts.ts";
-import { verdict, type Comparison } from "./compare.ts";
+import type { Comparison } from "./compare.ts";
 import { el, setText } from "./dom.ts";
 import { milliseconds, percent, short } from "./format.ts";
 import type { Tally } from "./tally.ts";
@@ -232,10 +232,10 @@ export class Panel {
         { class: "race" },
         el("span", {}, label),
         el("div", { class: "track" }, fill),
-        el("b", { class: `${name}-speed` }, speed === undefined ? "–" : `${short(speed)} tok/s`),
+        el("b", { class: `${name}-speed` }, speed === undefined ? "" : `${short(speed)} tok/s`),
       );
     };
-    const text = known ? verdict(known) : undefined;
+    const text = known?.verdict;
     this.#compare.replaceChildren(
       bar("Plain", "plain", known?.plain_tok_s),
       bar(known?.exactness === "lossy" ? "Lossy" : "Speculative", "speculative", known?.speculative_tok_s),

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { EngineInfo, EventToken, EventTree, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
+import type { EngineInfo, EventToken, EventTree, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/protocol/settings.ts";
-import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
 import { EXAMPLES } from "../../src/widget/examples.ts";
 import { endOf, isExample, offerFor } from "../../src/widget/prompts.ts";
@@ -165,120 +164,6 @@ test("the tally shows the engine's counts", () => {
 test("a tally without rounds has no rates", () => {
   const tally = new Tally();
   assert.deepEqual([tally.acceptanceLength, tally.tokensPerSecond, tally.calls, tally.perDepth], [0, 0, 0, []]);
-});
-
-function scripted(ids: Record<string, number[]>, speed: Record<string, number>, log: string[] = []) {
-  return {
-    generate(_prompt: string, request: Partial<GenerateRequest> = {}) {
-      log.push(`${request.policy} ${request.max_tokens}`);
-      const result = Promise.resolve({
-        token_ids: ids[request.policy!],
-        finish: "length",
-        stats: { decode_tok_s: speed[request.policy!], acceptance_length: 2.5 },
-      } as Result);
-      return { result, stop() {}, trace: () => assert.fail(), async *[Symbol.asyncIterator]() {} };
-    },
-  };
-}
-
-const request: GenerateRequest = {
-  prompt: "p",
-  max_tokens: 64,
-  temperature: 0,
-  seed: 1,
-  policy: "eagle2",
-  depth: 4,
-  top_k: 4,
-  nodes: 16,
-  verifier: "match",
-};
-
-test("compare decodes each way once, then measures plain and speculative in turn", async () => {
-  const log: string[] = [];
-  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 2, 3] }, { none: 4, eagle2: 3 }, log);
-  const first = (await compare(engine, request))!;
-  const turn = ["none 64", "eagle2 64"];
-  assert.deepEqual(log, [...turn, ...turn, ...turn]);
-  assert.equal(first.ratio, 0.75);
-  assert.ok(first.identical);
-  await compare(engine, request, { turns: 1 });
-  assert.deepEqual(log.slice(6), turn);
-  const short: string[] = [];
-  await compare(scripted({ none: [1], eagle2: [1] }, { none: 8, eagle2: 10 }, short), request);
-  assert.equal(short.length, 2 + 2 * 5, "short runs repeat for a second");
-  const shortest: string[] = [];
-  await compare(scripted({ none: [1], eagle2: [1] }, { none: 80, eagle2: 100 }, shortest), request);
-  assert.equal(shortest.length, 2 + 2 * 8, "and at most eight times");
-  first.acceptance_length = 1.5;
-  assert.equal(verdict(first).line, "Slower here: 0.75× the speed, the same 3 tokens");
-  assert.equal(verdict(first).why, "A step wrote 1.5 tokens and took 2.0 times as long.");
-  assert.match(verdict(first).tokens, /Identical: all 3 tokens/);
-  first.guessed = true;
-  assert.match(verdict(first).why, / Steps were not timed yet\.$/);
-});
-
-test("compare takes the medians of speeds, and shows the turn whose tokens differ", async () => {
-  const speeds = [80, 60, 100, 120]; // of plain, speculative, plain, speculative
-  let untimed = 2;
-  const counted = scripted({ none: [1, 2], eagle2: [1, 2] }, {});
-  const engine = {
-    generate(prompt: string, request: Partial<GenerateRequest> = {}) {
-      const run = counted.generate(prompt, request);
-      if (untimed-- > 0) return run;
-      const [speed, turn] = [speeds.shift()!, speeds.length];
-      const result = run.result.then((result) => {
-        const token_ids = turn === 2 ? [1, 9] : result.token_ids; // the first speculative run
-        return { ...result, token_ids, stats: { ...result.stats, decode_tok_s: speed } };
-      });
-      return { ...run, result };
-    },
-  };
-  const { plain_tok_s, speculative_tok_s, ratio, difference } = (await compare(engine, request, { turns: 2 }))!;
-  assert.deepEqual([plain_tok_s, speculative_tok_s, ratio, difference], [90, 90, 1, 1]);
-});
-
-test("compare names the first difference, and calls it a bug only if the method guarantees equal tokens", async () => {
-  const ids = { none: [1, 2, 3], eagle2: [1, 9, 3], mars: [1, 9, 3] };
-  const engine = scripted(ids, { none: 10, eagle2: 25, mars: 30 });
-  const differs = (await compare(engine, request))!;
-  assert.deepEqual([differs.identical, differs.difference, verdict(differs).good], [false, 1, false]);
-  assert.equal(verdict(differs).line, "2.5× faster, but the text differs from token 2 on");
-  assert.match(verdict(differs).tokens, /from token 2 on/);
-  const rejection = { ...request, verifier: "rejection" };
-  assert.match(
-    verdict((await compare(engine, rejection))!).tokens,
-    /This is a bug/,
-    "greedy, rejection sampling gives the same tokens",
-  );
-  const sampled = (await compare(engine, { ...rejection, temperature: 0.8 }))!;
-  assert.match(
-    verdict(sampled).tokens,
-    /^Agreement: 2 of 3 tokens .* including the first 1\. The method preserves the distribution/,
-  );
-  const lossy = (await compare(engine, { prompt: "p", policy: "mars" }))!;
-  assert.deepEqual([lossy.exactness, lossy.exact, lossy.equal, lossy.length], ["lossy", false, 2, 3]);
-  assert.match(verdict(lossy).tokens, /^Agreement: 2 of 3 .* The lossy method relaxed \d+\.$/);
-  assert.equal(verdict({ ...lossy, identical: true, difference: -1, equal: 3 }).tokens.includes("Identical"), false);
-  assert.equal(firstDifference([1, 2], [1, 2, 3]), 2);
-  assert.equal(firstDifference([], []), -1);
-  assert.deepEqual(plainOf({ prompt: "p", policy: "mars", theta: 0.9, temperature: 1, seed: 3, depth: 9 }), {
-    prompt: "p",
-    policy: "none",
-    temperature: 1,
-    seed: 3,
-  });
-});
-
-test("a ratio above the tokens a pass is the machine's noise and no gain", async () => {
-  const engine = scripted({ none: [1, 2], eagle2: [1, 2] }, { none: 100, eagle2: 140 });
-  const compared = (await compare(engine, request))!;
-  const at = (tau: number): string => {
-    compared.acceptance_length = tau;
-    return verdict(compared).line;
-  };
-  assert.equal(at(1.3), "1.40× faster, the same 2 tokens");
-  assert.match(at(1.1), /^No clear result, the same 2 tokens: other work slowed plain decoding/);
-  assert.deepEqual([isNoise(0.9, 0.5), isNoise(1.05, 1)], [false, false]);
 });
 
 test("relaxed tokens are counted separately", () => {
