@@ -174,15 +174,15 @@ test("the race plays traces without an engine, by button, keys and slider", limi
   await page.locator("foretoken-race .play", { hasText: "Play" }).waitFor();
   await seek(start.most - 1);
   await page.locator("foretoken-race .play").press("Space");
-  await page.locator("foretoken-race .said", { hasText: /^Plain decoding: 24 tokens, 24 passes/ }).waitFor();
+  await page.locator("foretoken-race .heard", { hasText: /^Plain decoding: 24 tokens, 24 passes/ }).waitFor();
   assert.deepEqual(await findings(page, "main"), []);
 
   // Other traces at other addresses; a damaged one is an error in words.
   await context.route("**/damaged.trace", (route) => route.fulfill({ body: "no trace" }));
   await page.evaluate(() => document.querySelector("foretoken-race").setAttribute("plain", "/damaged.trace"));
-  await page.locator("foretoken-race .said", { hasText: /^trace: / }).waitFor();
+  await page.locator("foretoken-race .error", { hasText: /^trace: / }).waitFor();
   await page.evaluate(() => document.querySelector("foretoken-race").setAttribute("plain", "/none.trace"));
-  await page.locator("foretoken-race .said", { hasText: "/none.trace: the server answered 404" }).waitFor();
+  await page.locator("foretoken-race .error", { hasText: "/none.trace: the server answered 404" }).waitFor();
   await context.close();
 });
 

@@ -127,7 +127,8 @@ export class ForetokenRace extends Base {
   readonly #seek = el("input", { type: "range", min: 0, max: 0, step: "any", value: 0, "aria-label": "Time" });
   readonly #end = el("span", {});
   readonly #pace = el("p", { class: "pace" });
-  readonly #said = el("p", { class: "said", role: "status" });
+  readonly #said = el("p", { class: "heard", role: "status" });
+  readonly #error = el("p", { class: "error", role: "alert", hidden: true });
   readonly #stage = el("div", { class: "race", hidden: true });
   #traces: RaceTraces | undefined;
   #longest = 0;
@@ -152,7 +153,7 @@ export class ForetokenRace extends Base {
       el("div", { class: "actions" }, this.#play, this.#pace),
       el("div", { class: "lanes" }, plain.section, speculative.section),
     );
-    root.append(el("div", { class: "foretoken", lang: "en" }, this.#stage, this.#said));
+    root.append(el("div", { class: "foretoken", lang: "en" }, this.#stage, this.#said, this.#error));
     this.#play.addEventListener("click", () => (this.#frame ? this.pause() : this.play()));
     this.#seek.addEventListener("input", () => {
       this.pause();
@@ -182,6 +183,7 @@ export class ForetokenRace extends Base {
     this.pause();
     this.#traces = traces;
     this.#stage.hidden = !traces;
+    this.#error.hidden = true;
     setText(this.#said, "");
     if (!traces) return;
     this.#longest = Math.max(lengthOf(traces.plain.rounds), lengthOf(traces.speculative.rounds), 0.01);
@@ -258,7 +260,9 @@ export class ForetokenRace extends Base {
         if (load === this.#loads) this.traces = { plain, speculative };
       },
       (cause: unknown) => {
-        if (load === this.#loads) setText(this.#said, cause instanceof Error ? cause.message : String(cause));
+        if (load !== this.#loads) return;
+        this.#error.hidden = false;
+        setText(this.#error, cause instanceof Error ? cause.message : String(cause));
       },
     );
   }
