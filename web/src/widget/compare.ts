@@ -38,7 +38,9 @@ export interface Comparison {
   confidence: number;
   /** How much the speed of plain decoding varied, which does the same work each time: upper over lower quartile. */
   plain_spread: number;
-  /** What the target's passes cost here by rows; missing if timing them would take too long. */
+  /** Other work disturbed the turns: plain decoding varied, and the interval stayed wide. */
+  disturbed: boolean;
+  /** What the target's passes cost here by rows; missing if `disturbed`, or if timing them would take too long. */
   costs?: readonly PassCost[];
   identical: boolean;
   /** Index of the first token that differs, -1 when identical. */
@@ -187,7 +189,9 @@ export async function compare(
   const shown = different ?? late.reduce((best, turn) => (distance(turn) < distance(best) ? turn : best));
   const [plain, speculative] = [shown.plain.result, shown.speculative.result];
   const difference = firstDifference(plain.token_ids, speculative.token_ids);
-  const costs = await costsOf(engine, plain.stats.verify_ms, onRun);
+  const varied = spread(speeds.plain);
+  const disturbed = varied > DISTURBED && width(of) > 1;
+  const costs = disturbed ? undefined : await costsOf(engine, plain.stats.verify_ms, onRun);
   const measured: Omit<Comparison, "verdict"> = {
     plain,
     speculative,
@@ -201,7 +205,8 @@ export async function compare(
     ratio: of.ratio,
     interval: [of.low, of.high],
     confidence: of.confidence,
-    plain_spread: spread(speeds.plain),
+    plain_spread: varied,
+    disturbed,
     ...(costs ? { costs } : {}),
     identical: difference < 0,
     difference,
@@ -296,7 +301,6 @@ function speedOf(c: Omit<Comparison, "verdict">): { line: string; slower: boolea
     return { line: `No clear result: other work slowed plain decoding${within}`, slower: false };
   if (low > 1) return { line: `${times} times as fast${within}`, slower: false };
   if (high < 1) return { line: `Slower here: ${times} times the speed${within}`, slower: true };
-  if (c.plain_spread > DISTURBED && width({ ratio: c.ratio, low, high }) > 1)
-    return { line: `No clear result: other work disturbed the measurement${within}`, slower: false };
+  if (c.disturbed) return { line: `No clear result: other work disturbed the measurement${within}`, slower: false };
   return { line: `About the same here: ${times} times the speed${within}`, slower: c.ratio < 1 };
 }

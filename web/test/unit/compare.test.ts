@@ -132,8 +132,10 @@ test("other work is no result, unless the difference is clear all the same", asy
     const draw = draws(seed);
     return (way: string): number => (way === "none" ? 300 : 300 * gain) / (draw() < 0.5 ? 1 : 1 + 2 * draw());
   };
-  const none = await run({ speed: disturbed(1.05, 1) });
+  const costs = (): Promise<CostReport> => Promise.resolve({ verify: [{ n: 1, ms: 1, ratio: 1 }] } as CostReport);
+  const none = await run({ speed: disturbed(1.05, 1), costs });
   assert.ok(none.took >= 15_000 && none.plain_spread > 1.15, `${none.took} ms, spread ${none.plain_spread}`);
+  assert.deepEqual([none.disturbed, none.costs], [true, undefined]);
   assert.match(
     none.verdict.line,
     /^No clear result: other work disturbed the measurement, 0\.\d\d to 1\.\d\d, the same 3 tokens$/,
