@@ -27,7 +27,7 @@ import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
-import type { CompareHooks, Comparison } from "./compare.ts";
+import type { CompareHooks, CompareProgress, Comparison } from "./compare.ts";
 import { setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
 import { initialPrompt } from "./examples.ts";
@@ -318,19 +318,15 @@ export class WidgetApp {
       const { request } = this;
       const outcome = await this.#turn(async () => {
         this.#enter("comparing", "Comparing");
+        const stop = new AbortController();
+        this.#run = { stop: () => stop.abort() };
         const { compare } = await import("./compare.ts");
-        return compare(engine, request, {
-          ...hooks,
-          onProgress: (progress) => {
-            setText(this.#view.status, `Comparing: ${progress.text}`);
-            panel.showComparison(`${progress.text} …`);
-            hooks.onProgress?.(progress);
-          },
-          onRun: (run) => {
-            this.#run = run;
-            hooks.onRun?.(run);
-          },
-        });
+        const onProgress = (progress: CompareProgress): void => {
+          setText(this.#view.status, `Comparing: ${progress.text}`);
+          panel.showComparison(`${progress.text} …`);
+          hooks.onProgress?.(progress);
+        };
+        return compare(engine, request, { ...hooks, onProgress }, stop.signal);
       });
       panel.showComparison(outcome ?? "Stopped before all runs finished.");
       if (outcome) {

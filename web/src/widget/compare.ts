@@ -80,8 +80,6 @@ export interface CompareHooks {
   /** How often both run, in turn; default: until the interval is narrow, or fifteen seconds have passed. */
   turns?: number | undefined;
   onProgress?: ((progress: CompareProgress) => void) | undefined;
-  /** Receives each running part, to stop it. */
-  onRun?: ((run: { stop(): void }) => void) | undefined;
   /** The time in milliseconds; tests replace it. */
   now?: (() => number) | undefined;
 }
@@ -130,22 +128,26 @@ type Way = "plain" | "speculative";
 /**
  * Decodes once each way without timing, so that neither pays for compilation. Then runs both in turn, alternating which
  * comes first, so that a machine that slows down favours neither; nothing is drawn meanwhile. Returns undefined if
- * stopped.
+ * `stop` aborts.
  */
 export async function compare(
   engine: Pick<Engine, "generate" | "costs">,
   request: GenerateRequest,
-  { turns: wanted, onProgress, onRun, now = () => performance.now() }: CompareHooks = {},
+  { turns: wanted, onProgress, now = () => performance.now() }: CompareHooks = {},
+  stop?: AbortSignal,
 ): Promise<Comparison | undefined> {
   const requests: Record<Way, GenerateRequest> = { plain: plainOf(request), speculative: request };
   const run = async (way: Way): Promise<Run | undefined> => {
+    if (stop?.aborted) return undefined;
     const { prompt, ...rest } = requests[way];
     // Neither run may reuse the other one's prefill.
     const running: Generation = engine.generate(prompt, { ...rest, trace: false, no_reuse: true });
-    onRun?.(running);
+    const end = (): void => running.stop();
+    stop?.addEventListener("abort", end);
     const rounds: RoundEvent[] = [];
     for await (const round of running) rounds.push(round);
     const result = await running.result;
+    stop?.removeEventListener("abort", end);
     return result.finish === "aborted" ? undefined : { result, rounds, trace: await running.trace() };
   };
 
@@ -191,7 +193,7 @@ export async function compare(
   const difference = firstDifference(plain.token_ids, speculative.token_ids);
   const varied = spread(speeds.plain);
   const disturbed = varied > DISTURBED && width(of) > 1;
-  const costs = disturbed ? undefined : await costsOf(engine, plain.stats.verify_ms, onRun);
+  const costs = disturbed ? undefined : await costsOf(engine, plain.stats.verify_ms, stop);
   const measured: Omit<Comparison, "verdict"> = {
     plain,
     speculative,
@@ -222,15 +224,13 @@ export async function compare(
 async function costsOf(
   engine: Pick<Engine, "costs">,
   ms: number,
-  onRun: CompareHooks["onRun"],
+  signal?: AbortSignal,
 ): Promise<PassCost[] | undefined> {
   let all = 0;
   const rows = ROWS.filter((n) => (all += n * ms * (REPEAT + 1)) <= COSTS_LIMIT); // one more pass is untimed
   if (rows.length < 2) return undefined;
-  const stop = new AbortController();
-  onRun?.({ stop: () => stop.abort() });
   try {
-    return (await engine.costs({ rows, repeat: REPEAT, tokens: 1 }, { signal: stop.signal })).verify;
+    return (await engine.costs({ rows, repeat: REPEAT, tokens: 1 }, { signal })).verify;
   } catch {
     return undefined; // stopped, or the context is too short: the comparison stands without them
   }

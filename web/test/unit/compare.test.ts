@@ -213,6 +213,24 @@ test("a difference of tokens is a bug only if the method guarantees equal ones",
   assert.equal(firstDifference([], []), -1);
 });
 
+test("a comparison that is stopped ends with the run under way", async () => {
+  const engine = scripted({ speed: () => 4000 });
+  const stop = new AbortController();
+  const generate: typeof engine.generate = (prompt, request) => {
+    const run = engine.generate(prompt, request);
+    if (engine.log.length < 4) return run;
+    const aborted = new Promise<Result>((resolve) => {
+      run.stop = () => resolve({ finish: "aborted" } as Result);
+    });
+    queueMicrotask(() => stop.abort());
+    return { ...run, stop: run.stop, result: aborted };
+  };
+  assert.equal(await compare({ ...engine, generate }, request, { now: engine.now }, stop.signal), undefined);
+  assert.equal(engine.log.length, 4);
+  assert.equal(await compare(engine, request, {}, stop.signal), undefined);
+  assert.equal(engine.log.length, 4, "stopped before, it runs nothing");
+});
+
 test("plain decoding has the sampling of the request, without its method", () => {
   assert.deepEqual(plainOf({ prompt: "p", policy: "mars", theta: 0.9, temperature: 1, seed: 3, depth: 9 }), {
     prompt: "p",
