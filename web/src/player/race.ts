@@ -61,7 +61,7 @@ class Lane {
   ) {
     this.name = el("span", { class: "name" }, title);
     this.#text = el("div", { class: "text", role: "region", "aria-label": `${title}: text`, tabindex: 0 });
-    this.section = el("section", { class: `lane ${kind}` }, el("h3", {}, title), this.#text);
+    this.section = el("section", { class: `lane ${kind}` }, el("p", { class: "title" }, title), this.#text);
   }
 
   /** Takes a trace and the length of the axis in milliseconds, and returns to the start. */
