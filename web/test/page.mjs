@@ -571,10 +571,11 @@ test(
         await shot("streaming");
         await whole;
         await shot("text");
-        await page.click("#compare");
-        await page.waitForSelector(".comparison .speed");
-        await waitForState(page, ["ready"]);
+        await page.click("#tab-compare");
+        await generated(page, () => page.click("#compare-start"), "foretoken-compared");
+        await page.locator("foretoken-race .play", { hasText: "Play again" }).waitFor();
         await shot("finished");
+        await page.click("#tab-run");
         await openSettings(page);
         await page.click("#own-models > summary");
         await page.waitForSelector("#kept-list li");

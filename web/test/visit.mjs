@@ -126,11 +126,12 @@ for (const [name, viewport] of [
       if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor({ state: "attached" });
       for (const selector of ["main", ".work", ".panel"])
         assert.doesNotMatch(await text(page, selector), /bonus|Φ|goodput/i);
-      await generated(page, () => page.click("#compare"), "foretoken-compared");
-      const line = await text(page, "#status");
-      assert.match(line, /the same 64 tokens/);
-      assert.equal(await text(page, "#gain"), line);
-      assert.ok((await text(page, ".comparison .speed")).startsWith(line), await text(page, ".comparison .speed"));
+      await page.click("#tab-compare");
+      await generated(page, () => page.click("#compare-start"), "foretoken-compared");
+      const line = await text(page, "#compare-verdict");
+      assert.match(line, /, the same 64 tokens\.$/);
+      await page.click("#tab-run");
+      assert.deepEqual([`${await text(page, "#status")}.`, `${await text(page, "#gain")}.`], [line, line]);
       const [work, panel] = [await box(page, ".work"), await box(page, ".panel")];
       if (viewport === PHONE) assert.ok(panel.y - (work.y + work.height) <= 20, "figures are not under the text");
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= viewport.width);
