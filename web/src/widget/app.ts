@@ -307,10 +307,7 @@ export class WidgetApp {
     return run.result;
   }
 
-  /**
-   * Loads the models if necessary, then compares plain and speculative decoding, without drawing or telling what they
-   * write meanwhile; then shows the speculative run. Resolves with undefined if stopped.
-   */
+  /** Loads the models if necessary, compares silently, then shows the speculative run; undefined if stopped. */
   async compare(hooks: CompareHooks = {}): Promise<Comparison | undefined> {
     const engine = await this.#ready();
     const { panel } = this.#view;
@@ -331,8 +328,8 @@ export class WidgetApp {
       panel.showComparison(outcome ?? "Stopped before all runs finished.");
       if (outcome) {
         this.#tree.follow({ trace: () => Promise.resolve(outcome.traces.speculative) });
-        this.#clear(request);
-        outcome.rounds.forEach((round) => this.#add(round));
+        this.#begin(request, this.#text, false);
+        for (const round of outcome.rounds) this.#round(round, false);
         this.#finish(outcome.speculative, outcome.verdict.line);
         void this.#tree.recall();
       }
@@ -490,30 +487,21 @@ export class WidgetApp {
     return this.#tree.trace();
   }
 
-  #begin(request: GenerateRequest, stream = this.#text): void {
-    this.#clear(request, stream);
-    this.#dispatch("foretoken-start", request);
-    this.#refresh();
-  }
-
-  /** Empties what shows a run. */
-  #clear(request: GenerateRequest, stream = this.#text): void {
+  #begin(request: GenerateRequest, stream = this.#text, tell = true): void {
     this.#tally = new Tally();
     this.#stream = stream;
     if (stream === this.#text) stream.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
     setText(this.#view.gain, "\u00a0");
+    if (tell) this.#dispatch("foretoken-start", request);
+    this.#refresh();
   }
 
-  #add(round: RoundEvent): void {
+  #round(round: RoundEvent, tell = true): void {
     this.#tally.add(round);
     this.#tree.add(round);
     this.#stream.push(round);
-  }
-
-  #round(round: RoundEvent): void {
-    this.#add(round);
-    this.#dispatch("foretoken-round", round);
+    if (tell) this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;
     this.#refreshPending = true;
     const wait = Math.max(0, this.#refreshAt + REFRESH - performance.now());
