@@ -4,7 +4,7 @@
 //
 //	dev, _, err := open.Device(ctx, "auto")
 //	session, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{})
-//	result, err := session.Generate(ctx, "func main() {", foretoken.DefaultRequest(), emit)
+//	result, err := session.Generate(ctx, prompt, foretoken.DefaultRequest(), emit)
 package foretoken
 
 import (

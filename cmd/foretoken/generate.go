@@ -39,7 +39,7 @@ func generateCommand(c *console) *cobra.Command {
 			"The prompt is --prompt, or all of standard input, or each line of --prompt-file.\n" +
 			"The text goes to standard output as it is decoded, statistics to standard error.\n" +
 			"On a terminal, tokens that were drafted and accepted are coloured.",
-		Example: "  foretoken generate --prompt 'func main() {'\n" +
+		Example: "  foretoken generate --prompt 'func (s *Server) Close() error {'\n" +
 			"  foretoken generate --target big.gguf --draft small.gguf --temperature 0.8 --seed 7 < prompt.txt\n" +
 			"  foretoken generate --policy none --prompt-file prompts.jsonl --json > plain.jsonl",
 		Args: flagsOnly,

@@ -157,7 +157,7 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 		Short: "Speculative decoding of language models, exact to the token",
 		Long: `To begin with:
 
-  foretoken generate --prompt 'func main() {'   continue a prompt
+  foretoken generate --prompt 'func Close() {'  continue a prompt
   foretoken chat --target MODEL.gguf            talk to a model
   foretoken serve                               answer programs written for OpenAI's API
   foretoken bench --prompts prompts.jsonl       measure what speculation gains here

@@ -65,7 +65,7 @@ func serveCommand(c *console) *cobra.Command {
 		Example: "  foretoken serve\n" +
 			"  foretoken serve --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf --addr 127.0.0.1:9000\n" +
 			"  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n" +
-			"    -d '{\"model\": \"foretoken\", \"prompt\": \"func main() {\", \"temperature\": 0}'",
+			"    -d '{\"model\": \"foretoken\", \"prompt\": \"func onlyDigits(s string) bool {\", \"temperature\": 0}'",
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(c, cmd.Flags()); err != nil {

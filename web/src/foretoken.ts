@@ -4,7 +4,7 @@
  *
  * ```ts
  * const engine = await Foretoken.load({ target: "owner/repo/target.gguf", draft: "owner/repo/draft.gguf" });
- * const run = engine.generate("func main() {", { max_tokens: 64 });
+ * const run = engine.generate(prompt, { max_tokens: 64 });
  * for await (const round of run) show(round.text);
  * const { stats } = await run.result;
  * await engine.dispose();

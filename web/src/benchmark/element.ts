@@ -43,7 +43,7 @@ export class ForetokenBenchmark extends HTMLElement {
     id: "bench-prompts",
     rows: 2,
     spellcheck: "false",
-    placeholder: '{"id": "mine-1", "prompt": "func main() {"}',
+    placeholder: '{"id": "mine-1", "prompt": "func onlyDigits(s string) bool {"}',
   });
   readonly #file = el("input", { type: "file", id: "bench-file", accept: ".jsonl,.json,.txt" });
   readonly #repeat = numberInput("bench-repeat", 1, 20, 3);

@@ -5,7 +5,7 @@
  * ```ts
  * import { ForetokenFrame } from "https://models.example/foretoken/foretoken-frame.js";
  * const frame = new ForetokenFrame(document.querySelector("iframe"));
- * const result = await frame.generate("func main() {", { onRound: (round) => console.log(round.text) });
+ * const result = await frame.generate(prompt, { onRound: (round) => console.log(round.text) });
  * ```
  */
 import { type FromFrame, isOurs, type ToFrame, VERSION } from "./messages.ts";

@@ -201,7 +201,7 @@ export class Engine {
    * decodes plainly ("none").
    *
    * ```ts
-   * const run = engine.generate("func main() {", { max_tokens: 64 });
+   * const run = engine.generate(prompt, { max_tokens: 64 });
    * for await (const round of run) show(round.text);
    * console.log((await run.result).stats.acceptance_length);
    * ```

@@ -3,7 +3,7 @@
  *
  * ```html
  * <script type="module" src="foretoken.js"></script>
- * <foretoken-widget prompt="func main() {" max-tokens="48"></foretoken-widget>
+ * <foretoken-widget prompt="// Sum adds numbers." max-tokens="48"></foretoken-widget>
  * ```
  *
  * Models: `target` and `draft` (addresses of GGUF files, or names on a hub such as `owner/repo/file.gguf`; default the
