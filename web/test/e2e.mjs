@@ -93,6 +93,7 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   assert.match(await text(page, "#model-line"), /^Target .*; draft /);
   assert.match(await text(page, "#runs-on"), /^Only a software GPU found: running on \d+ CPU threads?$/);
 
+  await page.fill("#prompt", "func (s *Server) Close() error {"); // no example, whose text ends earlier
   await page.click("#generate");
   await page.waitForFunction(() => window.seen.rounds.length > 0, undefined, { polling: 10 });
   t.diagnostic(

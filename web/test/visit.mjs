@@ -119,7 +119,8 @@ for (const [name, viewport] of [
     const write = async (page) => {
       assert.equal(await page.locator("details.settings").getAttribute("open"), null, "the settings are open");
       const { stats } = await generated(page, () => page.click("#generate"));
-      assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
+      assert.match(await text(page, "#gain"), /^\d+ tokens in \d+ steps/);
+      assert.match(await page.locator("#output").textContent(), /\n}\n$/, "the function of the example does not end");
       assert.ok(stats.drafted > 0, "nothing was drafted");
       await page.locator(".tree .node").first().waitFor({ state: "attached" });
       // A line break has no box: an accepted token is looked for, not a visible one.

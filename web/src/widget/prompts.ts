@@ -11,11 +11,11 @@ export interface Offer {
 }
 
 const CHOSEN =
-  `The first ${chosen.examples.length} of a list of ${chosen.tried} functions, written for this purpose: no line of ` +
-  `it stands in the text that the model learnt from. The model completes ${chosen.passed} of them ` +
-  `(${Math.round((100 * chosen.passed) / chosen.tried)} %) so that the function ends within 64 tokens, has seven ` +
-  "lines or more, reads each parameter, repeats no line, parses, type-checks and passes go vet. No rule asks whether " +
-  "the function does what its comment says: a model of this size rarely knows.";
+  `The first ${chosen.examples.length} that pass among ${chosen.tried} functions, given by comment and head in an ` +
+  "order that nobody chose. They were written after the model was trained, and no line of them stands in Go's own " +
+  `sources. ${chosen.passed} (${Math.round((100 * chosen.passed) / chosen.tried)} %) pass: the function ends within ` +
+  "64 tokens, has seven lines or more, reads each parameter, repeats no line, parses, type-checks and passes go vet. " +
+  "No rule asks whether it does what its comment says: a model of this size rarely knows.";
 
 const CODE: readonly Example[] = [
   {

@@ -191,12 +191,13 @@ export class SettingsForm {
   }
 
   /**
-   * Returns the request, with the rule that ends an example's text; `speculative` ignores the switch. Throws a
-   * ForetokenError if a setting is invalid.
+   * Returns the request, with the rule that ends an example's text. `speculative` ignores the switch and that rule,
+   * because comparisons measure as many tokens as are set. Throws a ForetokenError if a setting is invalid.
    */
   request(prompt: string, speculative = false): GenerateRequest {
     const on = speculative || this.speculation.checked;
-    const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none", ...endOf(prompt) };
+    const end = speculative ? {} : endOf(prompt);
+    const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none", ...end };
     // Read names first, because they determine the other settings.
     for (const field of [...FIELDS].sort((a, b) => Number(b.group === "parts") - Number(a.group === "parts"))) {
       if (!has(configOf(request), field)) continue;
