@@ -1,7 +1,7 @@
 /**
  * Writes build/sbom.json, a CycloneDX bill of materials: the Go modules with their standard library, and the npm
  * packages of every lockfile of the repository. What npm marks as development is used to build or test, but for the
- * libraries that the site bundles (hash-wasm, uplot).
+ * libraries that the site bundles (hash-wasm, highlight.js, markdown-it, uplot).
  *
  *   node scripts/sbom.mjs CYCLONEDX_GOMOD   the path of that program
  */

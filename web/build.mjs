@@ -5,6 +5,7 @@
  *   --no-wasm      keep the existing foretoken.wasm
  *   --no-compress  skip the .br and .gz siblings
  *   --mock         use a scripted engine instead of Go, for work on the page; writes to node_modules/.cache/mock-site
+ *   --out=FOLDER   write there instead
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -23,10 +24,28 @@ const run = promisify(execFile);
 const web = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(web);
 const { values: flags } = parseArgs({
-  options: { "no-wasm": { type: "boolean" }, "no-compress": { type: "boolean" }, mock: { type: "boolean" } },
+  options: {
+    "no-wasm": { type: "boolean" },
+    "no-compress": { type: "boolean" },
+    mock: { type: "boolean" },
+    out: { type: "string" },
+  },
 });
-const dist = flags.mock ? path.join(web, "node_modules", ".cache", "mock-site") : path.join(web, "dist");
+const folder = flags.out ?? (flags.mock ? path.join("node_modules", ".cache", "mock-site") : "dist");
+const dist = path.resolve(web, folder);
 const wasm = path.join(dist, "foretoken.wasm");
+
+/** The libraries in the page's scripts whose licences it carries. */
+const LIBRARIES = {
+  uplot: "uPlot, which draws the chart",
+  "markdown-it": "markdown-it, which reads the Markdown of answers",
+  entities: "entities, a part of markdown-it",
+  "linkify-it": "linkify-it, a part of markdown-it",
+  mdurl: "mdurl, a part of markdown-it",
+  "punycode.js": "Punycode.js, a part of markdown-it",
+  "uc.micro": "uc.micro, a part of markdown-it",
+  "highlight.js": "highlight.js, which colours the code of answers",
+};
 
 /** Bundles style sheets as minified text, which shadow roots adopt. */
 const styles = {
@@ -153,8 +172,14 @@ async function copyStatic(preloaded) {
     page,
     (await fs.readFile(page, "utf8")).replace('<link rel="modulepreload" href="page.js" />', links),
   );
-  const licence = await fs.readFile(path.join(web, "node_modules", "uplot", "LICENSE"), "utf8");
-  await fs.writeFile(path.join(dist, "licenses.txt"), `uPlot, which draws the chart:\n\n${licence}`);
+  const licences = await Promise.all(
+    Object.entries(LIBRARIES).map(async ([name, what]) => {
+      const folder = path.join(web, "node_modules", name);
+      const file = (await fs.readdir(folder)).find((one) => /^licen[cs]e/i.test(one));
+      return `${what}:\n\n${await fs.readFile(path.join(folder, file), "utf8")}`;
+    }),
+  );
+  await fs.writeFile(path.join(dist, "licenses.txt"), licences.join("\n\n"));
 }
 
 async function copyModels() {

@@ -422,6 +422,7 @@ test("a conversation: answers, regeneration, edits, and a completion next to it"
   const shown = (selector) =>
     page.locator(`#transcript ${selector}`).evaluateAll((all) => all.map((e) => e.textContent));
 
+  await page.click("#origins"); // the text as the model wrote it, in place of rendered Markdown
   await page.fill("#message", "Close closes the file.");
   await page.keyboard.press("Enter");
   const first = await answered(1);

@@ -99,6 +99,7 @@ const GENERATE = `
   });
   if (given.message !== undefined) {
     while (!shown("message")) await new Promise((resolve) => setTimeout(resolve, 20)); // the chat's code loads later
+    shown("origins").click(); // the text as the model wrote it, in place of rendered Markdown
     shown("message").value = given.message;
     shown("send").click();
   } else (shown("generate") ?? widget.shadowRoot.querySelector("button")).click();

@@ -19,6 +19,7 @@ const ALL = [
   "lost",
   "loading",
   "page",
+  "chat",
   "widget",
   "api",
   "damaged",

@@ -24,6 +24,7 @@ await build({
   format: "esm",
   target: "node20",
   plugins: [catalog, examples],
+  loader: { ".css": "text" },
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));

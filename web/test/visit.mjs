@@ -214,7 +214,10 @@ test("a reload keeps the tab, the model, the prompt, the settings and the conver
     await page.fill("#message", "Close closes the file.");
     await generated(page, () => page.keyboard.press("Enter"));
     await page.waitForSelector("#transcript .message.assistant .again:enabled");
-    const shown = () => page.locator("#transcript .message-text").allTextContents();
+    const shown = async () => {
+      await page.waitForSelector("#transcript .message.assistant .rendered");
+      return page.locator("#transcript .message-text").allTextContents();
+    };
     const before = { messages: await shown(), model: await text(page, "#model-line") };
     assert.equal(before.messages.length, 2);
 

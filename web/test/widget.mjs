@@ -239,6 +239,8 @@ test("two conversations on one engine take turns and do not mix", limit, async (
   const both = (n) => page.waitForFunction((n) => window.done.a === n && window.done.b === n, n);
   for (const id of ["a", "b"]) await page.locator(`#${id} #generate`).click();
   await both(1);
+  // The text as the model wrote it, in place of rendered Markdown.
+  for (const id of ["a", "b"]) await page.locator(`#${id} #origins`).click();
   // Both send at once: one of them has to wait.
   for (const id of ["a", "b"]) await page.locator(`#${id} #message`).fill(`${id} closes it.`);
   await page.evaluate(() =>

@@ -2,8 +2,8 @@
  * Keeps prompt, settings, models and conversation over a reload, in the tab's own storage. The address keeps the tab.
  * Files of the visitor's disk cannot be kept. A reload asks no host that a click of this tab did not confirm.
  */
-import type { Message } from "../protocol/protocol.ts";
 import type { WidgetApp } from "../widget/app.ts";
+import type { Talk } from "../widget/chat.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import type { Models } from "../widget/picker.ts";
 import { linkOf, parseShared } from "./share.ts";
@@ -19,7 +19,7 @@ interface Kept {
   confirmed: string[];
   /** Whether the models were files of the visitor's disk. */
   local: boolean;
-  conversation: readonly Message[];
+  talk: Talk;
 }
 
 /** Restores what a reload left, before the models load, and keeps it for the next one. */
@@ -40,11 +40,12 @@ export async function restored(widget: ForetokenWidget): Promise<void> {
   };
   addEventListener("pagehide", keep);
   widget.addEventListener("foretoken-done", () => setTimeout(keep)); // after the conversation got the answer
+  widget.addEventListener("foretoken-forgot", keep);
 }
 
-function restore(app: WidgetApp, { prompt, settings, chosen, confirmed, local, conversation }: Kept): void {
+function restore(app: WidgetApp, { prompt, settings, chosen, confirmed, local, talk }: Kept): void {
   app.models = { chosen, confirmed };
-  app.conversation = conversation;
+  app.talk = talk;
   app.prompt = prompt;
   if (settings) app.restore(prompt, parseShared(settings).settings);
   if (local) showMessage("The models came from your disk. Choose their files again, under Settings, Models.");
@@ -61,6 +62,6 @@ function keptOf(app: WidgetApp): Kept {
   } catch {
     // The settings of the form are invalid now.
   }
-  const { prompt, conversation } = app;
-  return { prompt, settings, chosen: local ? undefined : chosen, confirmed, local, conversation };
+  const { prompt, talk } = app;
+  return { prompt, settings, chosen: local ? undefined : chosen, confirmed, local, talk };
 }

@@ -7,24 +7,15 @@ import { addressesIn } from "../engine/loading.ts";
 import type { Generation } from "../engine/generation.ts";
 import { exactnessOf } from "../engine/methods.ts";
 import { ForetokenError } from "../protocol/errors.ts";
-import type {
-  BenchMatrix,
-  BenchReport,
-  BenchUpdate,
-  EngineInfo,
-  GenerateRequest,
-  Message,
-  Progress,
-  Result,
-  RoundEvent,
-} from "../protocol/protocol.ts";
+import type { BenchMatrix, BenchReport, BenchUpdate, EngineInfo, GenerateRequest } from "../protocol/protocol.ts";
+import type { Progress, Result, RoundEvent } from "../protocol/protocol.ts";
 import controlsStyle from "../styles/controls.css";
 import panelStyle from "../styles/panel.css";
 import themeStyle from "../styles/theme.css";
 import tokensStyle from "../styles/tokens.css";
 import style from "../styles/widget.css";
 import { FILES } from "./attributes.ts";
-import type { ChatRequest, ChatView } from "./chat.ts";
+import type { ChatRequest, ChatView, Talk } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
 import type { CompareHooks, CompareProgress, Comparison } from "./compare.ts";
@@ -39,7 +30,7 @@ import { Lease } from "./lease.ts";
 import { Notices } from "./notices.ts";
 import { ProgressLine } from "./progress.ts";
 import { BUILTIN, isExample, offerFor } from "./prompts.ts";
-import { TokenStream } from "./stream.ts";
+import { type RoundSink, TokenStream } from "./stream.ts";
 import { Tally } from "./tally.ts";
 import { partsOf, View } from "./view.ts";
 
@@ -56,8 +47,8 @@ export class WidgetApp {
   readonly #view = new View();
   readonly #text = new TokenStream(this.#view.output);
   #chat: ChatView | undefined; // set once a model with a chat template is loaded
-  #conversation: readonly Message[] = []; // for the chat view, until it is there
-  #stream = this.#text; // receives rounds
+  #talk: Talk = { messages: [] }; // for the chat view, until it is there
+  #stream: RoundSink = this.#text; // receives rounds
   readonly #progress = new ProgressLine(this.#view);
   readonly #choice = new ModelChoice(
     this.#view,
@@ -99,7 +90,7 @@ export class WidgetApp {
     for (const [part, elements] of Object.entries(partsOf(view)))
       for (const element of elements) element.part.add(part);
     view.root.addEventListener("keydown", (event) => this.#key(event));
-    this.#stream.invite("The text appears here; marks show the origin of each token.");
+    this.#text.invite("The text appears here; marks show the origin of each token.");
     for (const { name, value } of host.attributes) this.attribute(name, value);
     this.#offer();
     this.#enter("idle");
@@ -144,14 +135,14 @@ export class WidgetApp {
     );
   }
 
-  /** The messages of the conversation. */
-  get conversation(): readonly Message[] {
-    return this.#chat?.messages ?? this.#conversation;
+  /** The conversation. */
+  get talk(): Talk {
+    return this.#chat?.talk ?? this.#talk;
   }
 
-  set conversation(messages: readonly Message[]) {
-    if (this.#chat) this.#chat.messages = messages;
-    else this.#conversation = messages;
+  set talk(talk: Talk) {
+    if (this.#chat) this.#chat.talk = talk;
+    else this.#talk = talk;
   }
 
   /** The models chosen instead of the attributes' models, and the confirmed addresses of the loaded models. */
@@ -269,7 +260,7 @@ export class WidgetApp {
 
   /** Loads the models if necessary, then answers in the conversation. Shows a failure and returns undefined. */
   async #answer(
-    stream: TokenStream,
+    stream: RoundSink,
     start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>,
   ): Promise<ChatReply | undefined> {
     const engine = await this.#ready().catch(() => undefined);
@@ -469,10 +460,15 @@ export class WidgetApp {
     const { ChatView, chatStyle } = await import("./chat.ts");
     if (this.#chat) return;
     this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
-    const answer = this.#answer.bind(this);
-    this.#chat = new ChatView(this.#view.root, { answer, offers: () => this.#choice.offers(true) });
+    this.#chat = new ChatView(this.#view.root, {
+      answer: this.#answer.bind(this),
+      offers: () => this.#choice.offers(true),
+      stop: () => this.stop(),
+      forgot: () => this.#dispatch("foretoken-forgot", undefined),
+      keeps: this.#host.hasAttribute("tabs"),
+    });
     this.#chat.setMode(this.#host.getAttribute("mode"));
-    this.#chat.messages = this.#conversation;
+    this.#chat.talk = this.#talk;
     this.#chat.block(true); // until the engine is ready
   }
 
@@ -487,10 +483,10 @@ export class WidgetApp {
     return this.#tree.trace();
   }
 
-  #begin(request: GenerateRequest, stream = this.#text, tell = true): void {
+  #begin(request: GenerateRequest, stream: RoundSink = this.#text, tell = true): void {
     this.#tally = new Tally();
     this.#stream = stream;
-    if (stream === this.#text) stream.start(request.prompt);
+    if (stream === this.#text) this.#text.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
     setText(this.#view.gain, "\u00a0");
     if (tell) this.#dispatch("foretoken-start", request);

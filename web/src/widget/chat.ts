@@ -1,13 +1,14 @@
 /**
- * The chat view: a transcript with the same token marks as completions, editable messages, and regeneration of the
- * last answer.
+ * The chat view: rendered answers, on demand with the same token marks as completions, editable messages, regeneration
+ * of the last answer, and on the page the list of kept conversations.
  */
 import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine/engine.ts";
 import { isBuiltin } from "../engine/builtin.ts";
-import { el, setText } from "./dom.ts";
+import { Answer, copy } from "./answer.ts";
+import type { Conversations } from "./conversations.ts";
+import { el, setText, sheet } from "./dom.ts";
 import { QUESTIONS } from "./examples.ts";
-import { pieces, TokenStream, tokenNode } from "./stream.ts";
-import type { RoundEvent } from "../protocol/protocol.ts";
+import { following, type RoundSink } from "./stream.ts";
 
 /** The part of the widget that the chat view uses. */
 export interface ChatHost {
@@ -16,11 +17,23 @@ export interface ChatHost {
    * into `stream`. Shows a failure and returns undefined.
    */
   answer(
-    stream: TokenStream,
+    stream: RoundSink,
     start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>,
   ): Promise<ChatReply | undefined>;
   /** Returns the offers of models that can chat, for the place beside the built-in model. */
   offers(): Promise<HTMLElement>;
+  /** Stops the answer. */
+  stop(): void;
+  /** Called when the visitor has deleted the conversation. */
+  forgot(): void;
+  /** Whether this browser may keep conversations: on the page, and not on pages that embed the widget. */
+  readonly keeps: boolean;
+}
+
+/** A conversation, and its id if the browser keeps it. */
+export interface Talk {
+  id?: string | undefined;
+  messages: readonly Message[];
 }
 
 export { default as chatStyle } from "../styles/chat.css";
@@ -28,16 +41,6 @@ export { default as chatStyle } from "../styles/chat.css";
 export type ChatRequest = Parameters<Conversation["send"]>[1];
 
 const NAMES: Record<Message["role"], string> = { system: "System", user: "You", assistant: "Model", tool: "Tool" };
-
-/** A token stream that records its rounds. */
-class RecordingStream extends TokenStream {
-  readonly rounds: RoundEvent[] = [];
-
-  override push(round: RoundEvent): void {
-    this.rounds.push(round);
-    super.push(round);
-  }
-}
 
 export type Mode = "complete" | "chat";
 
@@ -64,12 +67,15 @@ export class ChatView {
   });
   readonly message = el("textarea", {
     id: "message",
-    rows: 3,
+    rows: 2,
     autocomplete: "off",
     placeholder: "Enter sends, Shift+Enter starts a new line",
   });
   readonly send = el("button", { type: "button", id: "send", class: "primary" }, "Send");
+  readonly stop = el("button", { type: "button", id: "stop-answer", hidden: true }, "Stop");
   readonly fresh = el("button", { type: "button", id: "new-chat" }, "New chat");
+  /** Shows the origin of each token in place of rendered text. */
+  readonly origins = el("button", { type: "button", id: "origins", "aria-pressed": "false" }, "Origin of tokens");
   readonly system = el("textarea", { id: "system", rows: 2, autocomplete: "off" });
   readonly note = el("p", { class: "chat-note", id: "chat-note", role: "note", hidden: true });
   readonly element: HTMLElement;
@@ -77,8 +83,13 @@ export class ChatView {
   #engine: Engine | undefined;
   #conversation: Conversation | undefined;
   #messages: Message[] = [];
-  /** The rounds of each answer, for its token marks. */
-  #rounds = new Map<Message, RoundEvent[]>();
+  /** The answers that are shown, with their elements. */
+  readonly #answers = new Map<Message, { answer: Answer; box: HTMLElement }>();
+  #waiting: { answer: Answer; box: HTMLElement } | undefined; // the answer that is being written
+  #drawn = 0; // messages
+  #id: string | undefined; // of the conversation, if it is kept
+  #opening: Promise<Conversations> | undefined;
+  #list: Conversations | undefined;
   #unseen = 0;
   #busy = false;
   #blocked = false;
@@ -93,24 +104,44 @@ export class ChatView {
       "div",
       { class: "chat", id: "chat", role: "group", "aria-label": "Chat" },
       el(
-        "details",
-        { class: "card chat-system" },
-        el("summary", {}, "System message"),
+        "div",
+        { class: "chat-head" },
         el(
-          "div",
-          { class: "field" },
-          el("label", { for: "system" }, "Instructions for the model, from the next new chat on"),
-          this.system,
+          "details",
+          { class: "chat-system" },
+          el("summary", {}, "System message"),
+          el(
+            "div",
+            { class: "field" },
+            el("label", { for: "system" }, "Instructions for the model, from the next new chat on"),
+            this.system,
+          ),
         ),
+        this.origins,
+        this.fresh,
       ),
       el("div", { class: "card chat-log" }, this.log, this.note),
-      el("div", { class: "field" }, el("label", { for: "message" }, "Message"), this.message),
+      el(
+        "div",
+        { class: "composer" },
+        el("div", { class: "field" }, el("label", { for: "message" }, "Message"), this.message),
+        this.send,
+        this.stop,
+      ),
     );
     this.modes.addEventListener("change", () => {
       this.#chosen = this.modes.querySelector<HTMLInputElement>("#mode-chat")!.checked ? "chat" : "complete";
       this.#choose();
     });
     this.send.addEventListener("click", () => void this.#send());
+    this.stop.addEventListener("click", () => host.stop());
+    this.origins.addEventListener("click", () => {
+      const shown = this.#origins;
+      this.origins.setAttribute("aria-pressed", String(!shown));
+      root.toggleAttribute("data-origins", !shown);
+      for (const { answer } of this.#answers.values()) answer.origins = !shown;
+      if (this.#waiting) this.#waiting.answer.origins = !shown;
+    });
     this.fresh.addEventListener("click", () => {
       this.reset();
       this.message.focus();
@@ -124,8 +155,6 @@ export class ChatView {
     const actions = work.querySelector(":scope > .actions")!;
     work.prepend(this.modes);
     actions.before(this.element);
-    actions.prepend(this.send);
-    actions.querySelector("#stop")!.after(this.fresh);
     this.#choose();
     this.#draw();
   }
@@ -149,16 +178,50 @@ export class ChatView {
     this.modes.hidden = !info?.chat.ok || (isBuiltin(info) && !this.#chosen);
     this.modes.querySelector<HTMLInputElement>(`#mode-${mode}`)!.checked = true;
     this.#root.dataset["mode"] = mode;
+    if (mode === "chat") void this.#lists();
+  }
+
+  /** Loads the list of kept conversations, with the first look at the chat. */
+  async #lists(): Promise<Conversations | undefined> {
+    if (!this.#host.keeps) return undefined;
+    this.#opening ??= import("./conversations.ts").then(async ({ Conversations, conversationsStyle }) => {
+      const list = await Conversations.open({
+        current: () => this.#id,
+        open: (kept) => {
+          this.talk = kept;
+          this.log.focus();
+        },
+        forget: () => {
+          this.reset();
+          this.#host.forgot();
+        },
+      });
+      (this.#root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(conversationsStyle));
+      this.element.querySelector(".chat-head")!.prepend(list.element);
+      this.#list = list;
+      this.#refresh();
+      return list;
+    });
+    try {
+      return await this.#opening;
+    } catch {
+      return (this.#opening = undefined); // the next look tries again
+    }
+  }
+
+  get #origins(): boolean {
+    return this.origins.getAttribute("aria-pressed") === "true";
   }
 
   /** The conversation so far. */
-  get messages(): readonly Message[] {
-    return this.#messages;
+  get talk(): Talk {
+    return { id: this.#id, messages: this.#messages };
   }
 
   /** Shows another conversation, which the next message continues. */
-  set messages(messages: readonly Message[]) {
+  set talk({ id, messages }: Talk) {
     this.reset();
+    this.#id = id;
     this.#messages = [...messages];
     this.#draw();
   }
@@ -179,9 +242,9 @@ export class ChatView {
 
   /** Clears the conversation; the next message starts a new one. */
   reset(): void {
-    this.#conversation = undefined;
+    this.#conversation = this.#id = undefined;
     this.#messages = [];
-    this.#rounds.clear();
+    this.#answers.clear();
     this.#unseen = 0;
     setText(this.note, "");
     this.note.hidden = true;
@@ -247,36 +310,55 @@ export class ChatView {
   ): Promise<boolean> {
     const shown = this.#messages;
     // If this call starts the conversation, the answer may add a system message at the front.
-    const waiting = el("div", { class: "message-text" });
-    const stream = new RecordingStream(waiting, undefined, this.log);
+    const { answer, box } = this.#written();
     this.#busy = true;
     let reply: ChatReply | undefined;
     try {
-      reply = await this.#host.answer(stream, async (engine, request) => {
+      reply = await this.#host.answer(answer, async (engine, request) => {
         const conversation = await this.#open(engine);
         const head = this.#messages.slice(0, this.#messages.length - shown.length);
-        this.#draw([...head, ...question], waiting);
+        this.#waiting = { answer, box };
+        this.#draw([...head, ...question]);
         return ask(conversation, request);
       });
     } finally {
       this.#busy = false;
-      if (reply) this.#rounds.set(reply.messages.at(-1)!, stream.rounds);
+      this.#waiting = undefined;
+      const last = reply?.messages.at(-1);
+      if (last) {
+        answer.end(last.content);
+        this.#answers.set(last, { answer, box });
+      }
       if (reply && this.#conversation) this.#take(this.#conversation, reply.messages);
       this.#draw();
     }
+    if (reply) await this.#keep();
     return reply !== undefined;
   }
 
-  /** Takes over the engine's messages; unchanged messages keep their rounds. */
+  /** Returns a new answer with its element. */
+  #written(): { answer: Answer; box: HTMLElement } {
+    const box = el("div", { class: "message-text" });
+    return { answer: new Answer(box, this.log, this.#origins), box };
+  }
+
+  async #keep(): Promise<void> {
+    const messages = this.#messages;
+    const list = await this.#lists();
+    const id = await list?.keep(this.#id, this.#engine?.info.target.name ?? "", messages);
+    if (this.#messages === messages) this.#id = id;
+  }
+
+  /** Takes over the engine's messages; unchanged messages keep their answers' elements. */
   #take(conversation: Conversation, messages: readonly Message[] = conversation.messages): void {
     const known = this.#messages;
     this.#messages = messages.map((message, i) => {
       const old = known[i];
-      return old && old.role === message.role && old.content === message.content && !this.#rounds.has(message)
+      return old && old.role === message.role && old.content === message.content && !this.#answers.has(message)
         ? old
         : message;
     });
-    for (const message of this.#rounds.keys()) if (!this.#messages.includes(message)) this.#rounds.delete(message);
+    for (const message of this.#answers.keys()) if (!this.#messages.includes(message)) this.#answers.delete(message);
     this.#unseen = conversation.unseen;
     setText(this.note, conversation.note);
     this.note.hidden = conversation.note === "";
@@ -285,14 +367,21 @@ export class ChatView {
   #refresh(): void {
     const idle = !this.#busy && !this.#blocked;
     this.send.disabled = !idle;
+    const focused = this.send.matches(":focus");
+    this.send.hidden = this.#busy;
+    this.stop.hidden = !this.#busy;
+    if (focused && this.#busy) this.stop.focus();
+    this.#list?.block(!idle);
     this.fresh.disabled = !idle || this.#messages.length === 0;
-    for (const button of this.log.querySelectorAll("button")) button.disabled = !idle;
+    for (const button of this.log.querySelectorAll<HTMLButtonElement>("button:not(.copies, .copy-code)"))
+      button.disabled = !idle;
     // A screen reader waits for the complete answer.
     this.log.setAttribute("aria-busy", String(this.#busy));
   }
 
-  /** Draws the messages, and `waiting`, the element that an answer streams into. */
-  #draw(messages: readonly Message[] = this.#messages, waiting?: HTMLElement): void {
+  /** Draws the messages, and the answer that is being written. */
+  #draw(messages: readonly Message[] = this.#messages): void {
+    const waiting = this.#waiting?.box;
     const nodes: HTMLElement[] = [];
     const head = messages.findIndex((m) => m.role !== "system");
     messages.forEach((message, i) => {
@@ -312,7 +401,7 @@ export class ChatView {
         el(
           "article",
           { class: "message assistant", "aria-label": NAMES.assistant },
-          el("div", { class: "message-role" }, NAMES.assistant),
+          el("div", { class: "message-role" }, el("h2", {}, NAMES.assistant)),
           waiting,
         ),
       );
@@ -321,12 +410,14 @@ export class ChatView {
         el(
           "p",
           { class: "invitation" },
-          "The conversation appears here; marks show the origin of each token of an answer.",
+          "The conversation appears here.",
         ),
         ...(this.#engine && isBuiltin(this.#engine.info) ? this.#questions() : []),
       );
-    this.log.replaceChildren(...nodes);
-    this.log.scrollTop = this.log.scrollHeight;
+    const grown = messages.length > this.#drawn; // otherwise the reader may have scrolled up
+    this.#drawn = messages.length;
+    following(this.log, () => this.log.replaceChildren(...nodes));
+    if (grown) this.log.scrollTop = this.log.scrollHeight;
     this.#refresh();
   }
 
@@ -348,7 +439,7 @@ export class ChatView {
   }
 
   #node(message: Message, index: number, unseen: boolean, last: boolean): HTMLElement {
-    const text = el("div", { class: "message-text" }, ...this.#text(message));
+    const text = this.#text(message);
     const actions = el("div", { class: "message-actions" });
     const node = el(
       "article",
@@ -356,13 +447,18 @@ export class ChatView {
         class: `message ${message.role}${unseen ? " unseen" : ""}`,
         "aria-label": `${NAMES[message.role]}${unseen ? ", no longer seen by the model" : ""}`,
       },
-      el("div", { class: "message-role" }, NAMES[message.role], actions),
+      el("div", { class: "message-role" }, el("h2", {}, NAMES[message.role]), actions),
       text,
     );
     if (message.role === "user") {
       const edit = el("button", { type: "button", class: "quiet edit", "aria-label": "Edit this message" }, "Edit");
       edit.addEventListener("click", () => this.#editor(index, message, text, edit));
       actions.append(edit);
+    }
+    if (message.role === "assistant") {
+      const copies = el("button", { type: "button", class: "quiet copies", "aria-label": "Copy this answer" }, "Copy");
+      copies.addEventListener("click", () => void copy(message.content, copies));
+      actions.append(copies);
     }
     if (last && (message.role === "assistant" || message.role === "user")) {
       const again = el(
@@ -376,9 +472,14 @@ export class ChatView {
     return node;
   }
 
-  #text(message: Message): (Node | string)[] {
-    const rounds = this.#rounds.get(message);
-    return rounds ? rounds.flatMap((round) => pieces(round).map(tokenNode)) : [message.content];
+  #text(message: Message): HTMLElement {
+    if (message.role !== "assistant") return el("div", { class: "message-text" }, message.content);
+    let shown = this.#answers.get(message);
+    if (!shown) {
+      this.#answers.set(message, (shown = this.#written()));
+      shown.answer.end(message.content);
+    }
+    return shown.box;
   }
 
   /** Replaces a message by a text field. */

@@ -56,7 +56,21 @@ const BLOCK = 48;
 /** The characters of a prompt that are shown. */
 const MOST_PROMPT = 100_000;
 
-export class TokenStream {
+/** Receives the rounds of a generation. */
+export interface RoundSink {
+  push(round: RoundEvent): void;
+  /** Shows what is queued. */
+  flush(): void;
+}
+
+/** Runs `change`, and keeps the end in view if the element was scrolled to its end. */
+export function following(scroller: HTMLElement, change: () => void): void {
+  const follow = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
+  change();
+  if (follow) scroller.scrollTop = scroller.scrollHeight;
+}
+
+export class TokenStream implements RoundSink {
   readonly #box: HTMLElement;
   readonly #scroller: HTMLElement;
   readonly #schedule: (callback: () => void) => void;
@@ -102,12 +116,10 @@ export class TokenStream {
   flush(): void {
     this.#scheduled = false;
     if (this.#queue.length === 0) return;
-    // Follow the text only if it is scrolled to the end.
-    const scroller = this.#scroller;
-    const follow = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
-    for (const piece of this.#queue.flatMap(pieces)) this.#append(piece);
-    this.#queue = [];
-    if (follow) scroller.scrollTop = scroller.scrollHeight;
+    following(this.#scroller, () => {
+      for (const piece of this.#queue.flatMap(pieces)) this.#append(piece);
+      this.#queue = [];
+    });
   }
 
   /** Ends a block at the end of a line, so that blocks do not change the layout. */

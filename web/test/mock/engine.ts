@@ -1,6 +1,6 @@
 /**
  * A scripted engine with the interface of the Go program, for unit tests and for work on the page. It generates text
- * that looks like Go code.
+ * that looks like Go code, or after "Repeat: " the rest of the prompt.
  */
 import { ForetokenError } from "../../src/protocol/errors.ts";
 import catalog from "foretoken:catalog";
@@ -49,7 +49,8 @@ const TEXT = `	}{
 	}
 }
 `;
-const TOKENS = TEXT.match(/\s+|\w+|[^\s\w]+/g)!;
+const TOKEN = /\s+|\w+|[^\s\w]+/g;
+const TOKENS = TEXT.match(TOKEN)!;
 
 export interface MockOptions {
   /** Milliseconds of a round, and of each step of loading. */
@@ -133,6 +134,11 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const request = { ...catalog.default, ...given, depth: configOf(given).depth || 4 };
       if (request.prompt === "panic")
         throw new ForetokenError("bad_option", "prompt: text: the mock was asked to fail");
+      const said = /^Repeat: ([^]+)/.exec(request.prompt)?.[1];
+      // A long text comes in a few hundred pieces.
+      const repeated = said?.match(said.length < 4000 ? TOKEN : new RegExp(`[^]{1,${said.length >> 8}}`, "g"));
+      const words = repeated ?? TOKENS;
+      if (repeated) request.max_tokens = Math.min(request.max_tokens, repeated.length);
       stopped = false;
       generating = true;
       const begin = performance.now();
@@ -171,7 +177,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
                 : run === levels
                   ? "bonus"
                   : "corrected";
-          const token = TOKENS[at % TOKENS.length]!;
+          const token = words[at % words.length]!;
           const told = given.logprobs
             ? {
                 piece: token,
@@ -183,8 +189,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
                 })),
               }
             : {};
-          tokens.push({ id: 100 + (at % TOKENS.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
-          ids.push(100 + (at % TOKENS.length));
+          tokens.push({ id: 100 + (at % words.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
+          ids.push(100 + (at % words.length));
         }
         for (const { kind } of tokens) counts[kind]++;
         counts.accepted += tokens.filter(({ kind }) => kind === "relaxed").length;
