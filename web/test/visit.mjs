@@ -42,8 +42,13 @@ async function visit(viewport, work, { webgpu = false, address = "", others = []
     const { page, record } = await openPage(context);
     await page.addInitScript(() => {
       window.shift = 0;
+      window.moved = [];
       new PerformanceObserver((list) => {
-        for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shift += entry.value;
+        for (const entry of list.getEntries()) {
+          if (entry.hadRecentInput) continue;
+          window.shift += entry.value;
+          if (entry.value > 0.004) window.moved.push(...entry.sources.map(({ node }) => node?.outerHTML ?? node?.data));
+        }
       }).observe({ type: "layout-shift", buffered: true });
       window.first = {};
       addEventListener("foretoken-shown", () => (window.first.moved ??= Math.round(performance.now())));
@@ -88,7 +93,11 @@ for (const [name, viewport, webgpu] of [
       assert.match(await text(page, "#live"), /unning on (\d+ CPU threads?|this machine's GPU)/);
       const heights = await page
         .locator("button:visible")
-        .evaluateAll((all) => all.map((one) => [one.id, one.offsetHeight]));
+        .evaluateAll((all) =>
+          all
+            .filter((one) => one.getBoundingClientRect().top < innerHeight)
+            .map((one) => [one.id, one.offsetHeight]),
+        );
       const [big, ...rest] = heights.sort(([, a], [, b]) => b - a);
       assert.equal(big[0], "run-here");
       assert.ok(big[1] >= 44 && rest.every(([, height]) => height < big[1]), JSON.stringify(heights));
@@ -104,8 +113,8 @@ for (const [name, viewport, webgpu] of [
       assert.deepEqual(replayed, [recorded, result.text]);
       assert.match(await text(page, "#live"), /^Written here in .* tokens in \d+ passes/);
       assert.equal(await page.inputValue("#prompt"), recorded);
-      const shift = await page.evaluate(() => window.shift);
-      assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
+      const [shift, nodes] = await page.evaluate(() => [window.shift, window.moved]);
+      assert.ok(shift <= 0.02, `the layout shifted by ${shift}: ${nodes.join("; ").slice(0, 400)}`);
       t.diagnostic(`first motion after ${moved} ms, ready after ${ready} ms; layout shift ${shift.toFixed(4)}`);
     };
     await visit(viewport, first, { webgpu });
@@ -130,7 +139,7 @@ for (const [name, viewport] of [
       await page.click("#tab-compare");
       await generated(page, () => page.click("#compare-start"), "foretoken-compared");
       const line = await text(page, "#compare-verdict");
-      assert.match(line, /, the same 64 tokens\.$/);
+      assert.match(line, /, the same \d+ tokens\.$/);
       await page.click("#tab-run");
       assert.deepEqual([`${await text(page, "#status")}.`, `${await text(page, "#gain")}.`], [line, line]);
       const [work, panel] = [await box(page, ".work"), await box(page, ".panel")];

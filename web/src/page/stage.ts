@@ -1,7 +1,7 @@
 /** The first screen: the recording plays until its button runs the models here, and then that run is replayed. */
 import type { ForetokenError } from "../protocol/errors.ts";
 import type { DeviceInfo, EngineInfo, Result, RoundEvent } from "../protocol/protocol.ts";
-import { readTrace } from "../protocol/trace.ts";
+import { readTrace, type Trace } from "../protocol/trace.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { initialPrompt } from "../widget/examples.ts";
 import * as format from "../widget/format.ts";
@@ -50,8 +50,9 @@ export function stage(widget: ForetokenWidget): void {
       const { draft, target } = widget.engine!.info;
       player.setAttribute("draft", draft?.name ?? "");
       player.setAttribute("target", target.name);
-      live.textContent = said(result, widget.engine!.info);
+      live.textContent = said(result, trace);
       player.trace = trace;
+      player.show(trace.rounds.length);
       await new Promise((resolve) => setTimeout(resolve, READING));
       if (player.trace === trace) player.play();
     } catch (cause) {
@@ -71,11 +72,16 @@ function place(device: DeviceInfo): string {
   return text[0]!.toLowerCase() + text.slice(1).replace(": ", ", ");
 }
 
-/** Says what a run took here. */
-function said({ token_ids, stats }: Result, { device }: EngineInfo): string {
+/** Says what a run took here, and how far it guessed. */
+function said({ token_ids, stats }: Result, { rounds }: Trace): string {
   const n = token_ids.length;
+  const trees = rounds.flatMap(({ tree }) => tree ?? []);
+  const chains = trees.every(({ parents }) => new Set(parents).size === parents.length);
+  const guesses = trees.reduce((most, { tokens }) => Math.max(most, tokens.length - 1), 0);
+  const shape = chains ? "a chain" : "a tree";
+  const drafted = guesses > 0 ? `${shape} of up to ${guesses} guess${guesses === 1 ? "" : "es"}` : "no guesses";
   return (
     `Written here in ${format.milliseconds(stats.total_ms)}: ${n} token${n === 1 ? "" : "s"} in ${stats.calls} ` +
-    `pass${stats.calls === 1 ? "" : "es"}; ${place(device)}. The replay is slow.`
+    `pass${stats.calls === 1 ? "" : "es"}, with ${drafted}.`
   );
 }

@@ -1,6 +1,6 @@
 /** Two lanes on one axis of passes of the large model: one token at a time, and the run that is shown. */
 import { el, setText } from "../widget/dom.ts";
-import { duration, type Order } from "./order.ts";
+import { counted, duration, type Order } from "./order.ts";
 
 export class Lanes {
   readonly #single = el("div", { class: "lane single" }, el("i"));
@@ -36,17 +36,16 @@ export class Lanes {
   show(order: Order | undefined, round: number): void {
     if (order !== this.#order) this.#begin((this.#order = order));
     [...this.#several.children].forEach((pass, i) => pass.classList.toggle("done", i <= round));
-    const { tokens, passes, rows, ms, plainMs } = order?.figures(round) ?? { tokens: 0, passes: 0, rows: 1, ms: 0 };
+    const { tokens, passes, rows, ms } = order?.figures(round) ?? { tokens: 0, passes: 0, rows: 1, ms: 0 };
     const all = order?.trace.rounds.reduce((sum, one) => sum + one.tokens.length, 0) ?? 0;
     (this.#single.firstElementChild as HTMLElement).style.width = `${(100 * passes) / Math.max(all, 1)}%`;
-    const after = `after ${passes} ${passes === 1 ? "pass" : "passes"}`;
-    const count = (n: number): string => `${n} ${n === 1 ? "token" : "tokens"} ${after}`;
-    setText(this.#after[0], count(passes));
-    setText(this.#after[1], count(tokens));
-    const wide = rows > 1 ? ` of up to ${rows} rows. A pass of ${rows} rows takes longer than one of a single row` : "";
-    const plain = plainMs === undefined ? "" : ` One token at a time, the same text took ${duration(plainMs)}.`;
-    const took = `These ${tokens} tokens took ${duration(ms)}, ${passes} ${passes === 1 ? "pass" : "passes"}`;
-    setText(this.#about, passes === 0 ? "\u00a0" : `${took}${wide}.${plain}`);
+    const after = `after ${counted(passes, "pass", "passes")}`;
+    setText(this.#after[0], `${counted(passes, "token")} ${after}`);
+    setText(this.#after[1], `${counted(tokens, "token")} ${after}`);
+    const about = `A pass of ${rows} rows takes longer than a pass of one, so fewer passes may not be less time.`;
+    const wide = rows > 1 ? ` of up to ${rows} rows. ${about}` : ".";
+    const took = `${counted(tokens, "token")} took ${duration(ms)}, in ${counted(passes, "pass", "passes")}${wide}`;
+    setText(this.#about, passes === 0 ? "\u00a0" : took);
   }
 
   #begin(order: Order | undefined): void {

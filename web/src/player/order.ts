@@ -167,9 +167,8 @@ export interface Figures {
   passes: number;
   /** The most rows of one of the passes. */
   rows: number;
+  /** From the start of the request. */
   ms: number;
-  /** How long the same number of tokens took one at a time; missing without a trace of that, or if it is shorter. */
-  plainMs?: number;
 }
 
 /** The rounds of a trace in the order of their steps. */
@@ -177,13 +176,11 @@ export class Order {
   readonly trace: Trace;
   readonly #lines: number;
   readonly #scenes: Scene[] = [];
-  readonly #plain: Trace | undefined;
 
-  /** Scenes take at most `lines` lines; `plain` is the same text, written one token at a time. */
-  constructor(trace: Trace, lines: number, plain?: Trace) {
+  /** Scenes take at most `lines` lines. */
+  constructor(trace: Trace, lines: number) {
     this.trace = trace;
     this.#lines = lines;
-    this.#plain = plain;
   }
 
   scene(round: number): Scene {
@@ -218,15 +215,12 @@ export class Order {
     const rounds = this.trace.rounds.slice(0, round + 1);
     const tokens = rounds.reduce((sum, one) => sum + one.tokens.length, 0);
     const rows = rounds.reduce((most, one) => Math.max(most, one.tree?.tokens.length ?? 1), 0);
-    const figures: Figures = { tokens, passes: rounds.length, rows, ms: rounds.at(-1)?.elapsed_ms ?? 0 };
-    let written = 0;
-    const plain = this.#plain?.rounds.find((one) => (written += one.tokens.length) >= tokens);
-    if (plain) figures.plainMs = plain.elapsed_ms;
-    return figures;
+    return { tokens, passes: rounds.length, rows, ms: rounds.at(-1)?.elapsed_ms ?? 0 };
   }
 }
 
-const counted = (n: number, one: string, more = `${one}s`): string => `${n} ${n === 1 ? one : more}`;
+/** A number with its noun. */
+export const counted = (n: number, one: string, more = `${one}s`): string => `${n} ${n === 1 ? one : more}`;
 
 /** Says in a few words what happens in a step. */
 export function caption(scene: Scene, phase: Phase, ms: number): string {

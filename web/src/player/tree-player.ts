@@ -10,10 +10,10 @@
  * kept path moves into the text, and the rest fades. Below are the text with the origin of each token, controls, and
  * two lanes that compare the passes of the large model with one token at a time.
  *
- * Attributes: `src` (the address of a trace), `plain` (the address of a trace of the same text, written one token at a
- * time, for its times), `autoplay`, `draft` and `target` (names of the models). Slots: `action` for buttons before the
- * controls, `note` for a line below them. Keys while the tree or the text has the focus: Space plays and pauses, the
- * arrow keys step, Page Up and Page Down go from round to round, Home and End to the first and the last.
+ * Attributes: `src` (the address of a trace), `autoplay`, `draft` and `target` (names of the models). Slots: `action`
+ * for buttons before the controls, `note` for a line below them. Keys while the tree or the text has the focus: Space
+ * plays and pauses, the arrow keys step, Page Up and Page Down go from round to round, Home and End to the first and
+ * the last.
  *
  * Event, bubbling: `foretoken-shown`, whose detail has the `round`, from 1, once it begins to show.
  * Without motion (`prefers-reduced-motion`) it does not start by itself, and steps without animation. It stops while
@@ -40,7 +40,7 @@ const NODE = { width: 92, height: 30, least: 40, gap: 22, line: 54 };
 const FLIGHT = 520;
 
 export class ForetokenTree extends Base {
-  static readonly observedAttributes = ["src", "plain", "draft", "target"];
+  static readonly observedAttributes = ["src", "draft", "target"];
 
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #caption = el("p", { class: "caption" });
@@ -70,7 +70,6 @@ export class ForetokenTree extends Base {
   readonly #calm = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)");
 
   #trace: Trace | undefined;
-  #plain: Trace | undefined;
   #order: Order | undefined;
   #lines = 0;
   #place: Place = { round: 0, step: 0 };
@@ -141,21 +140,18 @@ export class ForetokenTree extends Base {
   }
 
   attributeChangedCallback(name: string, _old: string | null, value: string | null): void {
-    if (name === "draft" || name === "target") this.#name();
-    else if (value !== null) void this.#load(name as "src" | "plain", value);
+    if (name !== "src") this.#name();
+    else if (value !== null) void this.#load(value);
   }
 
-  async #load(name: "src" | "plain", address: string): Promise<void> {
+  async #load(address: string): Promise<void> {
     try {
       const response = await fetch(new URL(address, document.baseURI));
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
       const trace = readTrace(new Uint8Array(await response.arrayBuffer()));
-      if (this.getAttribute(name) !== address) return;
-      if (name === "plain") this.plain = trace;
-      else {
-        this.trace = trace;
-        if (this.hasAttribute("autoplay") && !this.#calm?.matches) this.play();
-      }
+      if (this.getAttribute("src") !== address) return;
+      this.trace = trace;
+      if (this.hasAttribute("autoplay") && !this.#calm?.matches) this.play();
     } catch (cause) {
       setText(this.#caption, `${address} cannot be played: ${errorOf(cause).message}`);
     }
@@ -169,17 +165,6 @@ export class ForetokenTree extends Base {
   set trace(trace: Trace | undefined) {
     this.#trace = trace;
     this.#restart();
-  }
-
-  /** The same text, written one token at a time: the lanes show its times. */
-  get plain(): Trace | undefined {
-    return this.#plain;
-  }
-
-  set plain(trace: Trace | undefined) {
-    this.#plain = trace;
-    this.#order = undefined;
-    if (this.#trace) this.#show(this.#place);
   }
 
   /** Whether it plays, or would if it were in view. */
@@ -252,7 +237,7 @@ export class ForetokenTree extends Base {
   #ordered(): Order | undefined {
     if (!this.#trace?.rounds.length) return undefined;
     this.#lines ||= this.#room();
-    return (this.#order ??= new Order(this.#trace, this.#lines, this.#plain));
+    return (this.#order ??= new Order(this.#trace, this.#lines));
   }
 
   #room(): number {
