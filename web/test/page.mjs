@@ -341,7 +341,7 @@ test("tabs, and the run as JSON", limit, async () => {
     "a model with a template starts in chat",
   );
   await page.locator("#tab-chat").focus();
-  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowLeft");
   await page.locator("#prompt").waitFor();
   assert.ok(await page.locator("#export").isDisabled());
   await generated(page, () => page.click("#generate"));
