@@ -68,7 +68,10 @@ export function serve(
           const opened = loading.open(message.sources);
           opened.catch(() => undefined);
           const go = await engine();
+          let held: OpenedSources | undefined = await opened;
           const again = async () => {
+            // In this load: a file that is stored while it downloads is locked, also for a second opening from here.
+            if (held) return { ...held, close: () => undefined };
             const files = new Loading(update, message.hosts);
             try {
               const opened = await files.open(message.sources);
@@ -79,12 +82,13 @@ export function serve(
               throw cause;
             }
           };
-          const info = await go.open(message.options, { ...(await opened), again }, loading.progress);
+          const info = await go.open(message.options, { ...held, again }, loading.progress);
           // Wait for the parts of files that Go did not read, and for checksums, before using the models.
           await loading.finished().catch(async (cause: unknown) => {
             await go.close();
             throw cause;
           });
+          held = undefined;
           loading.ready();
           return info;
         } finally {
