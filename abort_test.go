@@ -121,7 +121,7 @@ func (a abortCase) aborted(s *Session, d *cutting, n int, after time.Duration) (
 // verification, and between rounds. With FORETOKEN_SOAK=1 it aborts a thousand times. No round begins after an
 // abort, and the session generates the right text afterwards.
 func TestAbortsAtRandom(t *testing.T) {
-	times, soak := soaking(t, 25, 1000)
+	times, soak := soaking(t, 16, 1000)
 	s, d := cutSession(t, Options{})
 	const tokens = 40
 	all := abortCases(t, s, tokens)

@@ -53,11 +53,11 @@ func TestAutoEqualsPlain(t *testing.T) {
 	for how, sampling := range map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
 		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: new(0.95)}} {
 		for i, p := range goPrompts(t) {
-			if i%16 != 0 || i%48 != first[how] && !kerneltest.Full() {
+			if i%16 != 0 || i != first[how] && !kerneltest.Full() {
 				continue
 			}
 			plain := sampling
-			plain.Policy, plain.MaxTokens = methods.DrafterNone, 64
+			plain.Policy, plain.MaxTokens = methods.DrafterNone, 40
 			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -38,14 +38,10 @@ func matched(t testing.TB, s *Session) map[string]Request {
 }
 
 // TestEveryPolicyEqualsPlain checks that every legal combination of drafter and policy gives the tokens of plain
-// decoding: at both temperatures after repeated text, at one after each other prompt.
+// decoding: at both temperatures after repeated text, at one after each of two other prompts.
 func TestEveryPolicyEqualsPlain(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
-	const tokens = 24
-	every := 27
-	if testing.Short() {
-		every = 40
-	}
+	const tokens, every = 16, 40
 	// repeated text, which the n-gram drafters need
 	const block = "\tf, err := os.Open(name)\n\tif err != nil {\n\t\treturn nil, fmt.Errorf(\"open %s: %w\", name, " +
 		"err)\n\t}\n"

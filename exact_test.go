@@ -35,10 +35,10 @@ func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	return openPair(t, deviceOf(t, kind), demo.Target(), demo.Draft(), o)
 }
 
-// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs another
-// prompt of each category, on the cpu device two in all, or all prompts with FORETOKEN_FULL=1.
+// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs three
+// prompts, on the cpu device two, or all prompts with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
-	for kind, every := range map[string]int{open.Accelerator: 16, "cpu": 40} { // a category has sixteen prompts
+	for kind, every := range map[string]int{open.Accelerator: 27, "cpu": 40} {
 		t.Run(kind, func(t *testing.T) { speculationEqualsPlain(t, demoSession(t, kind), every) })
 	}
 }
@@ -46,6 +46,7 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 	t.Helper()
 	prompts, all := goPrompts(t), kerneltest.Full()
+	const tokens = 32
 	policies := map[string]Request{
 		"chain":  {Policy: method.DrafterChain, Depth: 4},
 		"eagle2": {Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
@@ -61,7 +62,7 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 				continue
 			}
 			plain := sampling
-			plain.Policy, plain.MaxTokens = method.DrafterNone, 48
+			plain.Policy, plain.MaxTokens = method.DrafterNone, tokens
 			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +70,7 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 			for name, r := range policies {
 				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed,
 					sampling.SampleTopK, sampling.TopP, sampling.MinP
-				r.MaxTokens = 48
+				r.MaxTokens = tokens
 				got, err := s.Generate(context.Background(), p.Prompt, r, nil)
 				if err != nil {
 					t.Fatalf("%s %s %s: %v", p.ID, how, name, err)

@@ -95,7 +95,7 @@ const lifeTemplate = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{
 // each conversation; after warmup the samples stay constant. A full context drops the oldest turns, complete ones
 // and no more than necessary. Every eleventh answer is compared with plain decoding.
 func TestLongLife(t *testing.T) {
-	turns, soak := soaking(t, 24, 1000)
+	turns, soak := soaking(t, 18, 1000)
 	tokens, _ := soaking(t, 0, 200_000)
 	each := 6 // turns per conversation
 	if soak {

@@ -503,7 +503,7 @@ test("the widget loads nothing until it is used", limit, async () => {
 
 for (const [device, part, maxTokens] of [
   ["cpu", 8, 64], // two prompts of each category
-  ["webgpu", 40, full ? 64 : 32],
+  ["webgpu", 40, full ? 64 : 24],
 ])
   test(`on ${device} speculation gives exactly the tokens of plain decoding`, limit, async (t) => {
     const lines = (await fs.readFile(path.join(root, "testdata", "prompts-go.jsonl"), "utf8")).trim().split("\n");

@@ -65,11 +65,14 @@ GPUBuffer.prototype.mapAsync = async function (...args) {
 };
 `;
 
-/** Opens the page with loaded models; returns its worker and a function that generates and records the status lines. */
-async function openWidget(browser, lostAt) {
+/**
+ * Opens the page with loaded models, by default the built-in pair; returns its worker and a function that generates and
+ * records the status lines.
+ */
+async function openWidget(browser, lostAt, models = "") {
   const { page, record } = await openPage(await browser.newContext());
   await beforeWorker(page, script(lostAt));
-  await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#run");
+  await page.goto(server.url + `?device=webgpu&temperature=0.8&seed=7&max-tokens=32${models}#run`);
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", "the models are loaded");
   await page.evaluate(() => {
     const status = document.querySelector("foretoken-widget").shadowRoot.querySelector("#status");
@@ -109,7 +112,8 @@ test(
   "a lost device: the text continues unchanged, and after three losses in a row it stops with a reason",
   limit,
   async (t) => {
-    const { page, record, worker, generate, opened } = await openWidget(browser, 5);
+    const target = "&target=models/demo/target-q8_0.gguf";
+    const { page, record, worker, generate, opened } = await openWidget(browser, 5, target);
     assert.equal(await opened(), 2, "devices opened to load");
     /** Loses the device at these submits of the next request, counted from one; null: never. */
     const doom = (at) => worker.evaluate((at) => ((recorded.next = at), void (recorded.at = () => false)), at);
