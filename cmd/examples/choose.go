@@ -162,7 +162,7 @@ var packages = []string{"bufio", "bytes", "context", "crypto/rand", "crypto/sha2
 	"unicode/utf8"}
 
 // fileOf adds a package clause and the imports of a function. It reports whether the text is one function that parses,
-// reads each of its parameters and has no line twice.
+// reads each of its parameters, does not call itself and has no line twice.
 func fileOf(function string) (string, bool) {
 	const clause = "package completed\n"
 	file, err := parser.ParseFile(token.NewFileSet(), "f.go", clause+function, 0)
@@ -173,13 +173,16 @@ func fileOf(function string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	used := map[*ast.Object]bool{}
+	used := map[*ast.Object]bool{} // parameters and the function itself among them
 	ast.Inspect(f.Body, func(n ast.Node) bool {
 		if name, ok := n.(*ast.Ident); ok {
 			used[name.Obj] = true
 		}
 		return true
 	})
+	if used[f.Name.Obj] {
+		return "", false
+	}
 	for _, field := range f.Type.Params.List {
 		for _, name := range field.Names {
 			if !used[name.Obj] {

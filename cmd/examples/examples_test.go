@@ -75,6 +75,7 @@ func TestOnlyCompletedFunctionsPass(t *testing.T) {
 	for name, body := range map[string]string{
 		"good":       "\tfor range n {\n\t\ts = strings.ToLower(s)\n\t}\n\treturn s, errors.New(fmt.Sprint(n))\n}\n",
 		"ignoring":   "\treturn strings.Repeat(\"a\", n), nil\n}\n",
+		"recursive":  "\treturn f(s, n)\n}\n",
 		"shadowing":  "\tfor s := range n {\n\t\tfmt.Sprint(s)\n\t}\n\treturn \"\", nil\n}\n",
 		"repeating":  "\tn += len(s)\n\tn += len(s)\n\treturn strings.Repeat(s, n), nil\n}\n",
 		"unparsed":   "\treturn (s, errors.New(fmt.Sprint(n))\n}\n",
@@ -148,7 +149,7 @@ func TestRecordingIsOfAnExample(t *testing.T) {
 			text.WriteString(token.Text)
 		}
 	}
-	if want.Run < rounds || len(want.Rounds) != want.Run || zipped(file) > maximum {
+	if len(want.Rounds) != want.Run || zipped(file) > maximum {
 		t.Errorf("%d of %d rounds in %d bytes", len(want.Rounds), want.Run, zipped(file))
 	}
 	if !slices.ContainsFunc(chosen(t).Examples, func(e Example) bool {

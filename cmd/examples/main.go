@@ -9,7 +9,7 @@
 // command refuses a list with a line of the text that the target was trained on, as far as that text is downloaded. The
 // target completes each function greedily, and the first eight whose completions pass are the examples: the function
 // ends within the tokens of the page's request, has at least seven lines after its head, parses, reads each parameter,
-// has no line twice, type-checks and passes go vet.
+// does not call itself, has no line twice, type-checks and passes go vet.
 package main
 
 import (

@@ -14,14 +14,11 @@ import (
 	"foretoken/trace"
 )
 
-const (
-	rounds  = 12   // at least, of the recorded run
-	maximum = 8192 // bytes of the recording, gzipped
-)
+const maximum = 8192 // bytes of the recording, gzipped
 
-// recording returns the trace of the first example that takes enough rounds, by a tree small enough to be watched.
-func recording(ctx context.Context, s *foretoken.Session, all []Example) ([]byte, error) {
-	longest := 0
+// recording returns the trace of the example whose run takes the most rounds, by a tree small enough to be watched.
+func recording(ctx context.Context, s *foretoken.Session, all []Example) (longest []byte, err error) {
+	most := 0
 	for _, e := range all {
 		if _, err := record(ctx, s, e.Prompt); err != nil { // the first run is slower: its programs are new
 			return nil, err
@@ -34,12 +31,14 @@ func recording(ctx context.Context, s *foretoken.Session, all []Example) ([]byte
 		if err != nil {
 			return nil, err
 		}
-		longest = max(longest, t.Run)
-		if n := zipped(b); t.Run >= rounds && n <= maximum {
-			return b, nil
+		if t.Run > most {
+			most, longest = t.Run, b
 		}
 	}
-	return nil, fmt.Errorf("no example takes %d rounds; the longest takes %d", rounds, longest)
+	if n := zipped(longest); n > maximum {
+		return nil, fmt.Errorf("the recording takes %d bytes gzipped, want at most %d", n, maximum)
+	}
+	return longest, nil
 }
 
 // record returns the trace of a run.
