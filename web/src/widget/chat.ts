@@ -4,10 +4,11 @@
  */
 import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine/engine.ts";
 import { isBuiltin } from "../engine/builtin.ts";
+import type { EngineInfo } from "../protocol/protocol.ts";
 import { Answer, copy } from "./answer.ts";
 import type { Conversations } from "./conversations.ts";
 import { el, setText, sheet } from "./dom.ts";
-import { QUESTIONS } from "./examples.ts";
+import { questionsFor } from "./prompts.ts";
 import { following, type RoundSink } from "./stream.ts";
 
 /** The part of the widget that the chat view uses. */
@@ -412,7 +413,7 @@ export class ChatView {
           { class: "invitation" },
           "The conversation appears here.",
         ),
-        ...(this.#engine && isBuiltin(this.#engine.info) ? this.#questions() : []),
+        ...(this.#engine ? this.#questions(this.#engine.info) : []),
       );
     const grown = messages.length > this.#drawn; // otherwise the reader may have scrolled up
     this.#drawn = messages.length;
@@ -421,12 +422,12 @@ export class ChatView {
     this.#refresh();
   }
 
-  /** Says what the built-in model is, and offers questions. */
-  #questions(): HTMLElement[] {
-    const about = "The built-in model is a toy that knows Go's library a little, and is often wrong. Ask it:";
+  /** Offers questions that fit the model, and beside the built-in one models that can chat. */
+  #questions(info: EngineInfo): HTMLElement[] {
+    const { about, questions } = questionsFor(info);
     const offers = el("div", {});
-    this.#host.offers().then((list) => offers.replaceWith(list), () => undefined);
-    const chips = QUESTIONS.map((question) => {
+    if (isBuiltin(info)) this.#host.offers().then((list) => offers.replaceWith(list), () => undefined);
+    const chips = questions.map((question) => {
       const chip = el("button", { type: "button", class: "chip" }, question);
       chip.addEventListener("click", () => void this.ask(question));
       return chip;

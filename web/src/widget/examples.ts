@@ -12,13 +12,6 @@ export interface Example {
 /** Functions for the built-in pair, which cmd/examples chose by rule from a list. */
 export const EXAMPLES: readonly Example[] = chosen.examples;
 
-/** Questions for the built-in pair, which learnt from the comments of Go's library. */
-export const QUESTIONS: readonly string[] = [
-  "What does strings.Fields do?",
-  "Which package reads zip files?",
-  "Write a table test for Abs.",
-];
-
 /** Returns the initial prompt of a widget: its attribute, or an example for the built-in pair. */
 export function initialPrompt(host: HTMLElement): string {
   return host.getAttribute("prompt") ?? (host.hasAttribute("target") ? "" : EXAMPLES[0]!.prompt);

@@ -14,8 +14,9 @@ const CHOSEN =
   `The first ${chosen.examples.length} that pass among ${chosen.tried} functions, given by comment and head in an ` +
   "order that nobody chose. They were written after the model was trained, and no line of them stands in Go's own " +
   `sources. ${chosen.passed} (${Math.round((100 * chosen.passed) / chosen.tried)} %) pass: the function ends within ` +
-  "64 tokens, has seven lines or more, reads each parameter, repeats no line, parses, type-checks and passes go vet. " +
-  "No rule asks whether it does what its comment says: a model of this size rarely knows.";
+  "64 tokens, has seven lines or more, reads each parameter, does not call itself, repeats no line, parses, " +
+  "type-checks and passes go vet. No rule asks whether it does what its comment says: a model of this size rarely " +
+  "knows.";
 
 const CODE: readonly Example[] = [
   {
@@ -62,4 +63,19 @@ const exampleOf = (prompt: string): Example | undefined =>
 export function endOf(prompt: string): Pick<GenerateRequest, "stop" | "include_stop_str_in_output"> {
   const stop = exampleOf(prompt)?.stop;
   return stop === undefined ? {} : { stop: [stop], include_stop_str_in_output: true };
+}
+
+/** Returns questions that fit the loaded target, and a sentence before them. */
+export function questionsFor(info: EngineInfo): { about: string; questions: readonly string[] } {
+  if (isBuiltin(info))
+    return {
+      about: "The built-in model is a toy that knows Go's library a little, and is often wrong. Ask it:",
+      questions: ["What does strings.Fields do?", "Which package reads zip files?", "Write a table test for Abs."],
+    };
+  return {
+    about: "Ask the model, for example:",
+    questions: info.code
+      ? ["Reverse a linked list in Python.", "What is a mutex?", "Write a regular expression for dates."]
+      : ["Why is the sky blue?", "Write four lines about rain.", "Explain compound interest by an example."],
+  };
 }

@@ -5,7 +5,7 @@ import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.t
 import { SETTINGS } from "../../src/protocol/settings.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
 import { EXAMPLES } from "../../src/widget/examples.ts";
-import { endOf, isExample, offerFor } from "../../src/widget/prompts.ts";
+import { endOf, isExample, offerFor, questionsFor } from "../../src/widget/prompts.ts";
 import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
 import { attributeOf, FIELDS, parseFlag, parseNumber, parseShape, problemIn } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
@@ -244,6 +244,12 @@ test("the tally keeps a number per round for the charts", () => {
 test("prompts fit the model, and an example's text ends by its rule", () => {
   const offered = (name: string, code: boolean, ok: boolean): string[] =>
     offerFor({ target: { name }, code, chat: { ok, problem: "" } } as EngineInfo).examples.map(({ prompt }) => prompt);
+  const asked = (name: string, code: boolean): string =>
+    questionsFor({ target: { name }, code } as EngineInfo).questions[0]!;
+  assert.deepEqual(
+    [asked("Go code 7.3M", false), asked("coder", true), asked("assistant", false)],
+    ["What does strings.Fields do?", "Reverse a linked list in Python.", "Why is the sky blue?"],
+  );
   const builtin = offered("Go code 7.3M", false, true);
   assert.deepEqual(
     builtin,
