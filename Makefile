@@ -14,16 +14,17 @@ LLAMA_INSTALLED = build/llama/$(LLAMA_VERSION)
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release settings wasm test test-full check unit native browser e2e \
-	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording recorded bench-auto \
-	bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
+	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording recorded picture \
+	bench-auto bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
 	$(GO) run ./cmd/devserver --addr $(ADDR) $(if $(CORS),--cors)
 
-# The built site is web/dist: static files that any server can serve.
+# The built site is web/dist: static files that any server can serve. ADDRESS=https://HOST/PATH/ names its picture for
+# previews of links.
 site: web/node_modules/.package-lock.json web/docs/node_modules/.package-lock.json
-	cd web && npm run --silent build
+	cd web && npm run --silent build -- $(if $(ADDRESS),--address=$(ADDRESS))
 	cd web/docs && npm run --silent build
 
 # The npm package: build/foretoken-VERSION.tgz.
@@ -224,6 +225,10 @@ screenshots: deps site
 # Chooses the page's examples and records the run that it plays first: models/demo/examples.json, web/recorded.trace.
 recorded:
 	$(GO) run ./cmd/examples
+
+# The picture of link previews, of the page's recording.
+picture: deps site
+	cd web && node test/picture.mjs
 
 # The page's first screen, for the README; needs img2webp, of Debian's package webp.
 recording: deps site

@@ -5,8 +5,8 @@ import path from "node:path";
 import { build } from "esbuild";
 
 const CACHED = /\.(html|js|css|svg|png|webmanifest|txt|wasm|gguf|safetensors|json|trace)$/;
-/** Files that always come from the server: the service worker, and the page that removes it. */
-const DIRECT = ["sw.js", "reset.html", "reset.js"];
+/** Files that always come from the server: the service worker, the page that removes it, and the previews' picture. */
+const DIRECT = ["sw.js", "reset.html", "reset.js", "og.png"];
 const hashOf = (data) => createHash("sha256").update(data).digest("hex").slice(0, 24);
 
 /**

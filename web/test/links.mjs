@@ -8,7 +8,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { startHost } from "./host.mjs";
-import { dist, limit, openPage, root, startBrowser, waitForState } from "./site.mjs";
+import { dist, generated, limit, openPage, root, startBrowser, waitForState } from "./site.mjs";
 
 const demo = path.join(root, "models", "demo");
 let browser, host, faults, target, draft;
@@ -163,4 +163,81 @@ test("the worker refuses hosts that the load did not confirm", limit, async () =
   assert.equal(answers[4].type, "done", JSON.stringify(answers[4]));
   assert.ok(faults.requests.length > 0);
   await context.close();
+});
+
+/**
+ * Attack: a link of a run that was changed on its way or on purpose, with markup in its text
+ * Bound: the page shows a run or an error of one line; no script, no request
+ */
+test("a link of a run replays it without a model, also offline, and a changed one runs no script", limit, async (t) => {
+  const context = await browser.newContext({ serviceWorkers: "allow" });
+  const { page } = await openPage(context);
+  const prompt = "// <img src=x onerror=alert(1)>\nfunc ";
+  const settings = { device: "cpu", policy: "eagle2", "max-tokens": "64", prompt };
+  await page.goto(`${host.url}app/?${new URLSearchParams(settings)}`);
+  await waitForState(page, ["ready"]);
+  const { text, stats } = await generated(page, () => page.click("#generate"));
+  await page.click("#share");
+  const link = await page.inputValue("#link");
+  const fragment = link.slice(link.indexOf("#"));
+  assert.match(fragment, /^#share\?v=2&policy=eagle2&[^?#]*&run=[\w-]+$/);
+  assert.ok(fragment.length <= 6000, `${fragment.length} characters`);
+  t.diagnostic(`${stats.output_tokens} tokens in ${stats.rounds} rounds: ${fragment.length} characters`);
+  const [picture] = await Promise.all([page.waitForEvent("download"), page.click("#picture")]);
+  const png = await fs.readFile(await picture.path());
+  assert.deepEqual([png.readUInt32BE(16), png.readUInt32BE(20)], [2400, 1260]);
+  await page.waitForSelector("html[data-offline=ready]");
+  await page.close();
+
+  const replayed = async (opened) => {
+    const { requests } = opened.record;
+    await opened.page.goto(`${host.url}app/${fragment}`);
+    const got = await opened.page.waitForFunction(() => {
+      const { trace } = document.querySelector("foretoken-tree");
+      const shown = document.querySelector("#live").textContent.startsWith("This run comes from a link");
+      return shown && [trace.rounds.map(({ text }) => text).join("") + trace.rest, trace.rounds.length];
+    });
+    assert.deepEqual(await got.jsonValue(), [text, stats.rounds]);
+    assert.equal(await opened.page.inputValue("#prompt"), prompt);
+    assert.ok(!requests.some((url) => url.endsWith(".gguf")), "a model is loaded");
+    assert.equal(await opened.page.evaluate(() => document.querySelector("foretoken-widget").state), "idle");
+  };
+  const fresh = await browser.newContext();
+  await replayed(await openPage(fresh));
+  host.down(true);
+  await replayed(await openPage(context));
+  host.down(false);
+  await context.close();
+
+  const hostile = await openPage(fresh);
+  hostile.page.on("dialog", (dialog) => assert.fail(dialog.message()));
+  await hostile.page.goto(`${host.url}app/${fragment}`);
+  await hostile.page.waitForFunction(() => /comes from a link/.test(document.querySelector("#live").textContent));
+  let refused = 0;
+  for (let turn = 0; turn < 40; turn++) {
+    const at = 60 + Math.floor(((turn * 7919) % 1000) * ((fragment.length - 61) / 1000));
+    const changed =
+      turn % 2 === 0 ? fragment.slice(0, at) : `${fragment.slice(0, at)}${"<A_\"z"[turn % 5]}${fragment.slice(at + 1)}`;
+    const said = await hostile.page.evaluate((hash) => {
+      const places = ["#said", "#live"].map((id) => document.querySelector(id));
+      for (const place of places) place.textContent = "";
+      location.hash = hash;
+      return new Promise((resolve) => {
+        const look = () => {
+          const said = places.map((place) => place.textContent).join("");
+          if (said) resolve(said);
+          else setTimeout(look, 5);
+        };
+        look();
+      });
+    }, changed);
+    assert.match(said, /^(link: [^\n]+\. Nothing was changed\.|This run comes from a link)/, changed);
+    refused += said.startsWith("link: ");
+  }
+  assert.ok(refused >= 20, `${refused} of 40 changed links were refused`);
+  assert.deepEqual(notOurs(hostile.record), []);
+  assert.ok(!hostile.record.requests.some((url) => url.endsWith(".gguf")), "a model is loaded");
+  assert.deepEqual(hostile.record.errors, []);
+  assert.equal(await hostile.page.evaluate(() => document.querySelectorAll("img").length), 0);
+  await fresh.close();
 });

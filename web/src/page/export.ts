@@ -43,12 +43,3 @@ export function runOf(
     result,
   };
 }
-
-/** Offers a run as a download. */
-export function download(run: Run): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(run, null, 1), "\n"], { type: "application/json" }));
-  link.download = `foretoken-run-${run.exported.replace(/[:.]/g, "-")}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}

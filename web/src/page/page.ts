@@ -1,8 +1,9 @@
 /** The page: configures the widget from the address and adds the tabs and the toolbar. */
+import { hasSharedRun, lastRun } from "./last-run.ts";
 import { restored } from "./restore.ts";
 import { stage } from "./stage.ts";
 import { tabs } from "./tabs.ts";
-import { showMessage, toolbar } from "./toolbar.ts";
+import { install, showMessage } from "./toolbar.ts";
 import type { ForetokenError } from "../engine/engine.ts";
 import { WidgetApp } from "../widget/app.ts";
 import { ForetokenWidget } from "../widget/element.ts";
@@ -20,13 +21,15 @@ if (widget instanceof ForetokenWidget) {
     const link = Object.assign(document.createElement("a"), { href: "reset.html", textContent: "Reset this page" });
     showMessage("The page's program does not run. If loading it again does not help:", "error", link);
   });
-  // The widget shows the error.
+  const ready = new Promise((resolve) => widget.addEventListener("foretoken-ready", resolve, { once: true }));
+  // A shared run needs no models. The widget shows the error of a load.
   const loaded = restored(widget)
-    .then(() => widget.load())
+    .then(() => (hasSharedRun() ? ready : widget.load()))
     .catch(() => undefined);
   stage(widget);
   tabs(widget);
-  toolbar(widget);
+  lastRun(widget);
+  install();
   void loaded
     .then(() => import("./offline.ts"))
     .then(({ keepOffline }) => keepOffline())

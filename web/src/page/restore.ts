@@ -6,7 +6,7 @@ import type { WidgetApp } from "../widget/app.ts";
 import type { Talk } from "../widget/chat.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import type { Models } from "../widget/picker.ts";
-import { linkOf, parseShared } from "./share.ts";
+import { linkOf, readShared } from "./share.ts";
 import { isReload, showMessage } from "./toolbar.ts";
 
 const KEY = "foretoken-reload";
@@ -27,7 +27,7 @@ export async function restored(widget: ForetokenWidget): Promise<void> {
   const app = await widget.open();
   try {
     const text = isReload() ? sessionStorage.getItem(KEY) : null;
-    if (text) restore(app, JSON.parse(text) as Kept);
+    if (text) await restore(app, JSON.parse(text) as Kept);
   } catch {
     // Without storage, or from another build: the page starts as on a first visit.
   }
@@ -43,11 +43,12 @@ export async function restored(widget: ForetokenWidget): Promise<void> {
   widget.addEventListener("foretoken-forgot", keep);
 }
 
-function restore(app: WidgetApp, { prompt, settings, chosen, confirmed, local, talk }: Kept): void {
+async function restore(app: WidgetApp, kept: Kept): Promise<void> {
+  const { prompt, settings, chosen, confirmed, local, talk } = kept;
   app.models = { chosen, confirmed };
   app.talk = talk;
   app.prompt = prompt;
-  if (settings) app.restore(prompt, parseShared(settings).settings);
+  if (settings) app.restore(prompt, (await readShared(settings)).settings);
   if (local) showMessage("The models came from your disk. Choose their files again, under Settings, Models.");
 }
 

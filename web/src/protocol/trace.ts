@@ -25,7 +25,7 @@ export interface Trace {
   finish?: Finish;
 }
 
-const VERSION = 1;
+export const VERSION = 1;
 const MAX = {
   bytes: 4 << 20,
   prompt: 64 << 10,
@@ -35,14 +35,14 @@ const MAX = {
   number: 2 ** 31 - 1,
 };
 /** Steps in a nat, and the most nats of a value. */
-const SCORE = 32;
-const ENTROPY = 16;
+export const SCORE = 32;
+export const ENTROPY = 16;
 const NATS = 1024;
 /** Units of time in a millisecond. */
-const UNITS = 100;
+export const UNITS = 100;
 
-const KINDS: readonly TokenKind[] = ["plain", "accepted", "relaxed", "corrected", "bonus"];
-const FINISHES: readonly (Finish | undefined)[] = [undefined, "eos", "stop", "length", "context", "aborted"];
+export const KINDS: readonly TokenKind[] = ["plain", "accepted", "relaxed", "corrected", "bonus"];
+export const FINISHES: readonly (Finish | undefined)[] = [undefined, "eos", "stop", "length", "context", "aborted"];
 
 /** Reads a trace. Throws a {@link ForetokenError} with code "unreadable" that says what is wrong with it. */
 export function readTrace(bytes: Uint8Array): Trace {
