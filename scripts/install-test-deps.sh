@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what the tests need besides Go, Node and make: three browsers (WebKitGTK needs an X server, xvfb), Vulkan
-# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute), clang 16 (to rebuild
-# the modules of the cpu device, which it built), and gcc and an emulator for arm64 (for its intrinsics). As root on
-# Debian or Ubuntu it uses apt; elsewhere it names what is missing.
+# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute), React (for its hook),
+# clang 16 (to rebuild the modules of the cpu device, which it built), and gcc and an emulator for arm64 (for its
+# intrinsics). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
 missing=""
 command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"
@@ -16,6 +16,7 @@ find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep
   missing="$missing mesa-vulkan-drivers"
 ldconfig -p 2>/dev/null | grep -q libvulkan.so.1 || missing="$missing libvulkan1"
 { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1; } || missing="$missing python3-numpy"
+[ -d /usr/share/nodejs/react-dom ] || missing="$missing node-react node-react-dom"
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
   echo "installing:$missing"

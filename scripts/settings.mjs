@@ -74,9 +74,9 @@ export function typesOf(settings) {
     `export interface RequestSettings {\n${members.join("\n")}\n}`,
     "",
     "/** The attributes that set them. */",
-    "export const SETTINGS: readonly string[] = [",
+    "export const SETTINGS = [",
     ...names.map((name) => `  "${name}",`),
-    "];",
+    "] as const;",
     "",
   ].join("\n");
 }

@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
 import { examples } from "./examples.mjs";
+import { writeTypes } from "./types.mjs";
 
 const run = promisify(execFile);
 const web = path.dirname(fileURLToPath(import.meta.url));
@@ -64,43 +65,21 @@ await Promise.all([
       api: "src/api.ts",
       widget: "src/widget/element.ts",
       player: "src/player/player.ts",
+      react: "src/react.ts",
     },
+    external: ["react"],
     splitting: true,
     chunkNames: "chunk-[hash]",
   }),
   // Without chunks: service workers have no dynamic imports, and a worker of one file can be copied anywhere.
   build({ ...options, entryPoints: { "in-place": "src/in-place.ts", worker: "src/worker/package-worker.ts" } }),
-  types(),
+  writeTypes(
+    path.join(lib, "types"),
+    ["foretoken", "api", "in-place", "widget/element", "player/player", "react"],
+    true,
+  ),
   fs.copyFile(path.join(dist, "foretoken.wasm"), path.join(lib, "foretoken.wasm")),
   fs.cp(path.join(dist, "models"), path.join(lib, "models"), { recursive: true }),
   fs.copyFile(path.join(dist, "licenses.txt"), path.join(lib, "licenses.txt")),
   ...["LICENSE", "NOTICE"].map((name) => fs.copyFile(path.join(root, name), path.join(web, name))),
 ]);
-
-/** Writes the type declarations of the entries, with source maps to src/. */
-async function types() {
-  const out = path.join(web, "node_modules", ".cache", "types");
-  const to = path.join(lib, "types");
-  await fs.rm(out, { recursive: true, force: true });
-  await run(path.join(web, "node_modules", ".bin", "tsc"), ["-p", "tsconfig.package.json", "--outDir", out], {
-    cwd: web,
-  }).catch((cause) => {
-    throw new Error(`web: declarations: ${cause.stdout || cause.message}`);
-  });
-  const from = path.join(out, "web", "src");
-  const wanted = new Set(["foretoken.d.ts", "api.d.ts", "in-place.d.ts", "widget/element.d.ts", "player/player.d.ts"]);
-  for (const name of wanted) {
-    const declarations = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
-    const text = declarations.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {
-      wanted.add(path.posix.join(path.posix.dirname(name), `${file}.d.ts`));
-      return `${before}${file}.js"`;
-    });
-    await fs.mkdir(path.dirname(path.join(to, name)), { recursive: true });
-    await fs.writeFile(path.join(to, name), text);
-    const map = JSON.parse(await fs.readFile(path.join(from, `${name}.map`), "utf8"));
-    map.sources = [
-      path.relative(path.dirname(path.join(to, name)), path.join(web, "src", name.replace(/\.d\.ts$/, ".ts"))),
-    ];
-    await fs.writeFile(path.join(to, `${name}.map`), JSON.stringify(map));
-  }
-}

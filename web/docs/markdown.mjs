@@ -14,7 +14,7 @@ import xml from "highlight.js/lib/languages/xml";
 import MarkdownIt from "markdown-it";
 import anchor from "markdown-it-anchor";
 
-const LANGUAGES = { sh: bash, go, js: javascript, jsx: javascript, json, ts: typescript };
+const LANGUAGES = { sh: bash, go, js: javascript, jsx: javascript, json, ts: typescript, tsx: typescript };
 for (const name of ["html", "vue", "svelte"]) LANGUAGES[name] = xml;
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 

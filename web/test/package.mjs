@@ -11,7 +11,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { startHost } from "./host.mjs";
-import { limit, openPage, TIMEOUT, startBrowser, startProfile, web } from "./site.mjs";
+import { limit, openPage, root, TIMEOUT, startBrowser, startProfile, web } from "./site.mjs";
 
 const run = promisify(execFile);
 const hosts = [];
@@ -56,8 +56,8 @@ function check(got, device = "cpu") {
 }
 
 /** Serves a folder below `/a/b/`; `cors` allows other origins to read it. */
-async function serve(root, cors) {
-  const host = await startHost({ folders: { "/a/b/": root }, cors });
+async function serve(files, cors) {
+  const host = await startHost({ folders: { "/a/b/": files }, cors });
   hosts.push(host);
   return `${host.url}a/b/`;
 }
@@ -118,6 +118,22 @@ test("the package contains the necessary files and no others", (t) => {
   assert.deepEqual([main, module], [exports["."].default, exports["."].default]);
 });
 
+/** Type-checks files of the folder. */
+async function compile(resolution, ...names) {
+  const module = resolution === "nodenext" ? "nodenext" : "esnext";
+  const lib = "es2022,dom,dom.iterable,dom.asynciterable";
+  const options = { target: "es2022", lib, module, moduleResolution: resolution, types: "", jsx: "react-jsx" };
+  const flags = ["noEmit", "strict", "exactOptionalPropertyTypes", "noUncheckedIndexedAccess"];
+  const args = [
+    ...flags.map((flag) => `--${flag}`),
+    ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]),
+    ...names,
+  ];
+  await run(path.join(web, "node_modules", ".bin", "tsc"), args, { cwd: folder }).catch((cause) =>
+    assert.fail(cause.stdout),
+  );
+}
+
 test("its types pass strict checks, and its source maps resolve", async () => {
   const source = `
 import { Foretoken, ForetokenError, type ChatCompletion, type Engine, type EngineStats } from "foretoken";
@@ -153,31 +169,35 @@ await (await Alone.load({ target: "a/b/c.gguf" })).dispose();
 await engine.dispose();
 `;
   await fs.writeFile(path.join(folder, "consumer.ts"), source);
-  const tsc = path.join(web, "node_modules", ".bin", "tsc");
-  for (const resolution of ["bundler", "nodenext"]) {
-    const module = resolution === "nodenext" ? "nodenext" : "esnext";
-    await run(
-      tsc,
-      [
-        "--noEmit",
-        "--strict",
-        "--exactOptionalPropertyTypes",
-        "--noUncheckedIndexedAccess",
-        "--target",
-        "es2022",
-        "--lib",
-        "es2022,dom,dom.iterable,dom.asynciterable",
-        "--module",
-        module,
-        "--moduleResolution",
-        resolution,
-        "--types",
-        "",
-        "consumer.ts",
-      ],
-      { cwd: folder },
-    ).catch((cause) => assert.fail(cause.stdout));
-  }
+  const component = `
+import { useForetoken } from "foretoken/react";
+export function Continue() {
+  const { text, result, generate } = useForetoken({ device: "cpu" });
+  return <main>
+    <button onClick={() => void generate("x", { max_tokens: 3 })}>{text}{result?.stats.rounds}</button>
+    <foretoken-widget full max-tokens={8} coupled="false" ref={(widget) => void widget?.load()}
+      onforetoken-done={({ detail }) => console.log(detail.text.length)} />
+    {/* @ts-expect-error: no such attribute */}
+    <foretoken-widget maxtokens="8" />
+    {/* @ts-expect-error: false would be no attribute */}
+    <foretoken-widget coupled={false} />
+  </main>;
+}
+`;
+  await fs.writeFile(path.join(folder, "component.tsx"), component);
+  const site = path.join(root, "build", "widget", "foretoken.js");
+  await fs.writeFile(
+    path.join(folder, "site.ts"),
+    `import { Foretoken, type Result } from ${JSON.stringify(site)};
+const run = (await Foretoken.load({ device: "cpu" })).generate("x");
+const { text }: Result = await run.result;
+// @ts-expect-error: a text is no number
+export const wrong: number = text;
+`,
+  );
+  const react = path.join(web, "src", "react-types.d.ts");
+  for (const resolution of ["bundler", "nodenext"]) await compile(resolution, "consumer.ts", "component.tsx", react);
+  await compile("bundler", "site.ts");
   const map = path.join(installed, "lib", "types", "engine", "engine.d.ts.map");
   for (const to of JSON.parse(await fs.readFile(map, "utf8")).sources)
     await fs.access(path.resolve(path.dirname(map), to));
@@ -253,6 +273,63 @@ test("bundled with esbuild, next to the files that it does not bundle", async ()
   await fs.cp(path.join(installed, "lib", "models"), path.join(out, "models"), { recursive: true });
   await fs.writeFile(path.join(out, "index.html"), '<!doctype html><script type="module" src="app.js"></script>');
   check((await outcome(`${await serve(out)}index.html`)).got);
+});
+
+test("the hook loads, generates and releases in a React component", limit, async () => {
+  const out = path.join(folder, "hook");
+  await fs.writeFile(
+    path.join(folder, "hook.js"),
+    `
+import { createElement as h, StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { useForetoken } from "foretoken/react";
+function Continue() {
+  const worker = new URL("worker.js", location.href);
+  const { state, text, result, error, generate } = useForetoken({ device: "cpu", context: 128, worker });
+  const start = (policy) => () => void generate("func main() {", { max_tokens: 8, policy });
+  return h("div", null,
+    h("button", { id: "plain", onClick: start("none") }, state), h("button", { id: "magic", onClick: start("magic") }),
+    h("pre", null, text), h("b", null, result?.token_ids.length), h("p", null, error?.message));
+}
+const root = createRoot(document.querySelector("main"));
+root.render(h(StrictMode, null, h(Continue)));
+window.leave = () => root.unmount();
+`,
+  );
+  await build({
+    absWorkingDir: folder,
+    entryPoints: ["hook.js"],
+    outdir: out,
+    bundle: true,
+    format: "esm",
+    splitting: true,
+    nodePaths: ["/usr/share/nodejs"], // Debian's React
+    define: { "process.env.NODE_ENV": '"development"' },
+    logLevel: "error",
+  });
+  for (const name of ["worker.js", "foretoken.wasm", "models"])
+    await fs.cp(path.join(installed, "lib", name), path.join(out, name), { recursive: true });
+  const html = '<!doctype html><main></main><script type="module" src="hook.js"></script>';
+  await fs.writeFile(path.join(out, "index.html"), html);
+  const context = await browser.newContext();
+  const { page, record } = await openPage(context);
+  await page.goto(await serve(out));
+  await page.locator("#plain", { hasText: "idle" }).waitFor();
+  assert.equal(page.workers().length, 0, "nothing is loaded before the first call");
+  await page.click("#plain");
+  await page.locator("b", { hasText: "8" }).waitFor();
+  assert.match(await page.locator("pre").evaluate((box) => box.textContent), /^\n\t/);
+  await page.click("#magic");
+  await page.locator("p", { hasText: "magic" }).waitFor();
+  assert.equal(await page.locator("#plain").innerText(), "ready");
+  assert.equal(page.workers().length, 1);
+  await page.evaluate(() => window.leave());
+  while (page.workers().length > 0) await page.waitForTimeout(10);
+  assert.deepEqual(
+    record.errors.filter((error) => !error.includes("favicon")),
+    [],
+  );
+  await context.close();
 });
 
 test("in an extension's service worker, on WebGPU", limit, async () => {

@@ -43,7 +43,7 @@ describe("documentation", { concurrency: 3 }, () => {
   after(() => shop?.stop());
 
   test("every block has a known language", () => {
-    const known = new Set(["sh", "ts", "js", "go", "wgsl", "jsx", "vue", "svelte", "html", "json", "text"]);
+    const known = new Set(["sh", "ts", "tsx", "js", "go", "wgsl", "jsx", "vue", "svelte", "html", "json", "text"]);
     const wrong = pages.flatMap(({ name, blocks }) =>
       blocks
         .filter(({ language }) => !known.has(language))
@@ -98,7 +98,7 @@ describe("documentation", { concurrency: 3 }, () => {
   });
 
   test("TypeScript and JavaScript match the API", limit, async () => {
-    assert.equal(await checkTypes(root, all("ts", "js").filter((block) => !quoted(block))), "");
+    assert.equal(await checkTypes(root, all("ts", "tsx", "js").filter((block) => !quoted(block))), "");
   });
 
   test("Go compiles in a module of its own", limit, async () => {

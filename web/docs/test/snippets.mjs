@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** @param {{ name: string, text: string }[]} snippets @returns {Promise<string>} errors, or "" */
+/** @param {{ name: string, language: string, text: string }[]} snippets @returns {Promise<string>} errors, or "" */
 export async function checkTypes(root, snippets) {
   // Below web/, so that imports find what web/package.json installs.
   const folder = path.join(root, "web", "docs", "node_modules", ".cache", "snippets");
@@ -19,9 +19,10 @@ export async function checkTypes(root, snippets) {
       typeRoots: [path.join(root, "web", "node_modules", "@types")],
       noUnusedLocals: false,
       noUnusedParameters: false,
-      paths: { foretoken: [path.join(source, "foretoken.ts")] },
+      jsx: "react-jsx",
+      paths: { foretoken: [path.join(source, "foretoken.ts")], "foretoken/react": [path.join(source, "react.ts")] },
     },
-    include: ["*.ts", path.join(source, "assets.d.ts")],
+    include: ["*.ts", "*.tsx", ...["assets", "react-types"].map((name) => path.join(source, `${name}.d.ts`))],
   };
   await fs.writeFile(path.join(folder, "tsconfig.json"), JSON.stringify(config));
   await fs.writeFile(
@@ -32,8 +33,10 @@ export async function checkTypes(root, snippets) {
     path.join(folder, "foretoken.ts"),
     `export * from ${JSON.stringify(path.join(source, "foretoken.ts"))};\n`,
   );
-  for (const { name, text } of snippets)
-    await fs.writeFile(path.join(folder, `${name.replace(/\W+/g, "-")}.ts`), `${text}\nexport {};\n`);
+  for (const { name, language, text } of snippets) {
+    const file = `${name.replace(/\W+/g, "-")}.${language === "tsx" ? "tsx" : "ts"}`;
+    await fs.writeFile(path.join(folder, file), `${text}\nexport {};\n`);
+  }
   const tsc = path.join(root, "web", "node_modules", ".bin", "tsc");
   return output(run(tsc, ["--noEmit", "-p", "tsconfig.json"], { cwd: folder }));
 }

@@ -111,7 +111,7 @@ export interface RequestSettings {
 }
 
 /** The attributes that set them. */
-export const SETTINGS: readonly string[] = [
+export const SETTINGS = [
   "policy",
   "adapt",
   "source",
@@ -143,4 +143,4 @@ export const SETTINGS: readonly string[] = [
   "top-p",
   "min-p",
   "max-tokens",
-];
+] as const;
