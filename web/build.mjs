@@ -4,6 +4,7 @@
  *
  *   --no-wasm      keep the existing foretoken.wasm
  *   --no-compress  skip the .br and .gz siblings
+ *   --address=URL  where the site will be served; previews of links need the whole address of their picture
  *   --mock         use a scripted engine instead of Go, for work on the page; writes to node_modules/.cache/mock-site
  *   --out=FOLDER   write there instead
  */
@@ -17,7 +18,9 @@ import zlib from "node:zlib";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
 import { examples } from "./examples.mjs";
+import { widgetFolder } from "./folder.mjs";
 import { offline } from "./offline.mjs";
+import { writeTypes } from "./types.mjs";
 import { buildWasm } from "./wasm.mjs";
 
 const run = promisify(execFile);
@@ -27,6 +30,7 @@ const { values: flags } = parseArgs({
   options: {
     "no-wasm": { type: "boolean" },
     "no-compress": { type: "boolean" },
+    address: { type: "string" },
     mock: { type: "boolean" },
     out: { type: "string" },
   },
@@ -61,10 +65,24 @@ const styles = {
   },
 };
 
+/** The modules for other pages, their sources, and their purposes. */
+const MODULES = {
+  "widget.js": ["widget/element", "<foretoken-widget>"],
+  "foretoken.js": ["foretoken", "<foretoken-widget> and the JavaScript API"],
+  "player.js": ["player/player", "<foretoken-tree> and <foretoken-race>, which play recorded runs"],
+  "foretoken-frame.js": ["embed/frame", "the API of a page that frames embed.html"],
+};
+
 await clean();
-await Promise.all([program(), bundle().then(copyStatic), copyModels()]);
+const [, { preloaded, embedded }] = await Promise.all([program(), bundle(), copyModels()]);
+await copyStatic(preloaded);
 if (!flags.mock) await offline(web, dist);
 if (!flags["no-compress"] && !flags.mock) await compress();
+if (!flags.mock) await writeDeclarations();
+if (!flags.mock && !flags.out && (await exists(wasm))) {
+  const purposes = Object.fromEntries(Object.entries(MODULES).map(([name, [, purpose]]) => [name, purpose]));
+  await widgetFolder(dist, path.join(root, "build", "widget"), purposes, embedded);
+}
 await report();
 
 /** Empties dist; with --no-wasm it keeps foretoken.wasm. */
@@ -92,7 +110,7 @@ async function program() {
   await buildWasm(wasm);
 }
 
-/** Returns the chunks that the page loads at once: the imports of its scripts, and the engine. */
+/** Returns the chunks that the page loads at once, and all modules of pages that embed the widget. */
 async function bundle() {
   const { metafile } = await build({
     metafile: true,
@@ -123,12 +141,12 @@ async function bundle() {
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const outputs = new Map(Object.entries(metafile.outputs).map(([file, output]) => [path.basename(file), output]));
-  /** Returns an entry and its static imports. */
-  const needs = (entry) => {
+  /** Returns an entry and its imports, without those that are loaded later unless `later`. */
+  const needs = (entry, later = false) => {
     const needed = new Set([entry]);
     for (const name of needed) {
       for (const { path: file, kind } of outputs.get(name).imports)
-        if (kind === "import-statement") needed.add(path.basename(file));
+        if (kind === "import-statement" || later) needed.add(path.basename(file));
     }
     return [...needed];
   };
@@ -141,12 +159,28 @@ async function bundle() {
       throw new Error(`web: ${entry} imports the widget's app statically: ${app.join(", ")}; use a dynamic import`);
   }
   const [engine] = [...outputs].find(([, { entryPoint }]) => entryPoint === "src/engine/engine.ts");
-  return [...new Set([
-    ...needs("player.js").slice(1),
-    ...needs("start.js").slice(1),
-    ...needs("page.js"),
-    ...needs(engine),
-  ])];
+  return {
+    preloaded: [
+      ...new Set([
+        ...needs("player.js").slice(1),
+        ...needs("start.js").slice(1),
+        ...needs("page.js"),
+        ...needs(engine),
+      ]),
+    ],
+    embedded: [...new Set([...Object.keys(MODULES), "embed.js"].flatMap((name) => needs(name, true)))],
+  };
+}
+
+/** Writes the types of the modules for other pages beside them. */
+async function writeDeclarations() {
+  await writeTypes(
+    path.join(dist, "types"),
+    Object.values(MODULES).map(([source]) => source),
+    false,
+  );
+  for (const [name, [source]] of Object.entries(MODULES))
+    await fs.writeFile(path.join(dist, name.replace(/\.js$/, ".d.ts")), `export * from "./types/${source}.js";\n`);
 }
 
 /** Copies pages and assets. The page preloads its chunks in parallel, instead of one import after the other. */
@@ -168,9 +202,12 @@ async function copyStatic(preloaded) {
   for (const name of ["page.css", "embed.css"]) await fs.appendFile(path.join(dist, name), late);
   const page = path.join(dist, "index.html");
   const links = preloaded.map((name) => `<link rel="modulepreload" href="${name}" />`).join("\n    ");
+  const picture = flags.address ? new URL("og.png", flags.address).href : "og.png";
   await fs.writeFile(
     page,
-    (await fs.readFile(page, "utf8")).replace('<link rel="modulepreload" href="page.js" />', links),
+    (await fs.readFile(page, "utf8"))
+      .replace('<link rel="modulepreload" href="page.js" />', links)
+      .replace('content="og.png"', `content="${picture}"`),
   );
   const licences = await Promise.all(
     Object.entries(LIBRARIES).map(async ([name, what]) => {

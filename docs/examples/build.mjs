@@ -60,10 +60,7 @@ export async function build(name) {
   for (const entry of await fs.readdir(folder))
     if (!(installed && entry === "node_modules")) await fs.rm(path.join(folder, entry), { recursive: true });
   await fs.cp(path.join(here, name), folder, { recursive: true });
-  await fs.cp(path.join(root, "web", "dist"), path.join(folder, files), {
-    recursive: true,
-    filter: (file) => !/\.(br|gz)$/.test(file) && !file.includes(`${path.sep}docs${path.sep}`),
-  });
+  await fs.cp(path.join(root, "build", "widget"), path.join(folder, files), { recursive: true });
   if (npm) {
     if (!installed) {
       await run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error");
