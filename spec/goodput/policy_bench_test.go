@@ -53,7 +53,7 @@ func BenchmarkRoundWithoutDraft(b *testing.B) {
 	model := spectest.NewDraft(target, 1024, 0.4)
 	model.Target = nil
 	g := &Goodput{Models: Models{model}, Costs: costs, Levels: 8, Width: 4, Nodes: 64}
-	costs.explored = math.Inf(1) // no more of it
+	costs.opening.rounds, costs.explored = openingRounds, math.Inf(1) // no more of either
 	ctx := context.Background()
 	if _, err := g.Begin(ctx, spec.SessionOptions{Prompt: seq[:100]}); err != nil {
 		b.Fatal(err)
