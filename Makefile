@@ -191,6 +191,7 @@ sbom:
 # What test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
 test-full: test
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 -run EqualsPlain .
+	FORETOKEN_FULL=1 $(GO) test -vet=off -count=1 ./cmd/examples
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 \
 		./webgpu/kernels/... $(RUNS)
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm \

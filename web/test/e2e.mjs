@@ -413,6 +413,9 @@ test("a conversation: answers, regeneration, edits, and a completion next to it"
     ],
     [true, false, false],
   );
+  // Prompts that fit the model took the place of the built-in pair's.
+  assert.match(await page.locator("#prompt").inputValue(), /^Question: .*\nAnswer:$/);
+  assert.equal(await text(page, "#transcript .chip:first-child"), "Why is the sky blue?");
   const results = () => page.evaluate(() => window.seen.results);
   const answered = async (n) => {
     await page.waitForFunction((n) => window.seen.results.length === n, n);
