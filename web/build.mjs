@@ -119,6 +119,7 @@ async function bundle() {
       start: "src/page/start-worker.ts",
       page: "src/page/page.ts",
       player: "src/player/player.ts",
+      stage: "src/player/tree-player.ts",
       reset: "src/page/reset.ts",
       bench: "src/benchmark/harness.ts",
       foretoken: "src/foretoken.ts",
@@ -162,7 +163,7 @@ async function bundle() {
   return {
     preloaded: [
       ...new Set([
-        ...needs("player.js").slice(1),
+        ...needs("stage.js").slice(1),
         ...needs("start.js").slice(1),
         ...needs("page.js"),
         ...needs(engine),

@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { startHost } from "./host.mjs";
-import { dist, limit, openPage, startBrowser, waitForState } from "./site.mjs";
+import { beforeWorker, dist, limit, openPage, startBrowser, waitForState } from "./site.mjs";
 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -241,20 +241,32 @@ test("axe finds no problem in the player, light or dark, at any width", limit, a
     }
 });
 
-test("where no engine starts the recording plays, and a sentence says what is missing", limit, async () => {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-  const { page } = await openPage(context);
-  await page.route("**/foretoken.wasm*", (route) => route.fulfill({ status: 404, body: "" }));
-  await page.addInitScript(() => {
-    window.shown = 0;
-    addEventListener("foretoken-shown", () => window.shown++);
+const NO_SIMD = "WebAssembly.compile = async () => { throw new WebAssembly.CompileError('no SIMD here'); };";
+
+for (const [name, prepare, says] of [
+  [
+    "where no program starts",
+    (page) => page.route("**/foretoken.wasm*", (route) => route.fulfill({ status: 404, body: "" })),
+    /^The recording plays, but nothing runs here: \S/,
+  ],
+  ["without WebGPU and SIMD", (page) => beforeWorker(page, NO_SIMD), /no SIMD here/],
+])
+  test(`${name} the recording plays, and a sentence says what is missing`, limit, async (t) => {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const { page } = await openPage(context);
+    await prepare(page);
+    await page.addInitScript(() => {
+      window.shown = 0;
+      addEventListener("foretoken-shown", () => window.shown++);
+    });
+    await page.goto(`${host.url}site/`);
+    await waitForState(page, ["ready", "failed"]);
+    const said = await page.locator("#live").innerText();
+    t.diagnostic(said);
+    assert.match(said, says);
+    await page.waitForFunction(() => window.shown >= 2);
+    await context.close();
   });
-  await page.goto(`${host.url}site/`);
-  await waitForState(page, "failed");
-  assert.match(await page.locator("#live").innerText(), /^The recording plays, but nothing runs here: \S/);
-  await page.waitForFunction(() => window.shown >= 2);
-  await context.close();
-});
 
 test("no errors in a console, and no engine for a player", () => {
   assert.deepEqual(

@@ -1,10 +1,11 @@
 /** The first screen: the recording plays until its button runs the models here, and then that run is replayed. */
 import type { ForetokenError } from "../protocol/errors.ts";
-import type { DeviceInfo, EngineInfo, Result, RoundEvent } from "../protocol/protocol.ts";
+import type { DeviceInfo, EngineInfo, RoundEvent } from "../protocol/protocol.ts";
 import { readTrace, type Trace } from "../protocol/trace.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { initialPrompt } from "../widget/examples.ts";
 import * as format from "../widget/format.ts";
+import { counted } from "../player/order.ts";
 import type { ForetokenTree } from "../player/tree-player.ts";
 import { byId } from "./toolbar.ts";
 
@@ -50,7 +51,7 @@ export function stage(widget: ForetokenWidget): void {
       const { draft, target } = widget.engine!.info;
       player.setAttribute("draft", draft?.name ?? "");
       player.setAttribute("target", target.name);
-      live.textContent = said(result, trace);
+      live.textContent = said(result.token_ids.length, trace);
       player.trace = trace;
       player.show(trace.rounds.length);
       await new Promise((resolve) => setTimeout(resolve, READING));
@@ -72,16 +73,12 @@ function place(device: DeviceInfo): string {
   return text[0]!.toLowerCase() + text.slice(1).replace(": ", ", ");
 }
 
-/** Says what a run took here, and how far it guessed. */
-function said({ token_ids, stats }: Result, { rounds }: Trace): string {
-  const n = token_ids.length;
+/** Says what a run of `n` tokens took here, and how far it guessed. */
+function said(n: number, { run, rounds }: Trace): string {
   const trees = rounds.flatMap(({ tree }) => tree ?? []);
-  const chains = trees.every(({ parents }) => new Set(parents).size === parents.length);
+  const shape = trees.every(({ parents }) => new Set(parents).size === parents.length) ? "a chain" : "a tree";
   const guesses = trees.reduce((most, { tokens }) => Math.max(most, tokens.length - 1), 0);
-  const shape = chains ? "a chain" : "a tree";
-  const drafted = guesses > 0 ? `${shape} of up to ${guesses} guess${guesses === 1 ? "" : "es"}` : "no guesses";
-  return (
-    `Written here in ${format.milliseconds(stats.total_ms)}: ${n} token${n === 1 ? "" : "s"} in ${stats.calls} ` +
-    `pass${stats.calls === 1 ? "" : "es"}, with ${drafted}.`
-  );
+  const drafted = guesses > 0 ? `${shape} of up to ${counted(guesses, "guess", "guesses")}` : "no guesses";
+  const took = format.milliseconds(rounds.at(-1)?.elapsed_ms ?? 0);
+  return `Written here in ${took}: ${counted(n, "token")} in ${counted(run, "pass", "passes")}, with ${drafted}.`;
 }

@@ -70,6 +70,7 @@ export class ForetokenTree extends Base {
   readonly #calm = globalThis.matchMedia?.("(prefers-reduced-motion: reduce)");
 
   #trace: Trace | undefined;
+  #changes = 0; // of the trace
   #order: Order | undefined;
   #lines = 0;
   #place: Place = { round: 0, step: 0 };
@@ -145,11 +146,12 @@ export class ForetokenTree extends Base {
   }
 
   async #load(address: string): Promise<void> {
+    const before = ++this.#changes;
     try {
       const response = await fetch(new URL(address, document.baseURI));
       if (!response.ok) throw new Error(`the server answered ${response.status}`);
       const trace = readTrace(new Uint8Array(await response.arrayBuffer()));
-      if (this.getAttribute("src") !== address) return;
+      if (this.#changes !== before) return; // a page has set another trace meanwhile
       this.trace = trace;
       if (this.hasAttribute("autoplay") && !this.#calm?.matches) this.play();
     } catch (cause) {
@@ -163,6 +165,7 @@ export class ForetokenTree extends Base {
   }
 
   set trace(trace: Trace | undefined) {
+    this.#changes++;
     this.#trace = trace;
     this.#restart();
   }
@@ -202,6 +205,7 @@ export class ForetokenTree extends Base {
 
   /** Shows a run while it is under way: the prompt now, the text of its rounds with {@link add}, then a new trace. */
   begin(prompt: string): void {
+    this.#changes++;
     this.pause();
     this.#trace = this.#order = this.#drawn = undefined;
     this.#written = 0;
