@@ -271,7 +271,8 @@ for (const [name, viewport] of [
       for (const selector of [".panel", ".settings", "#speculation"])
         assert.ok(await page.locator(selector).isHidden(), selector);
       assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= viewport.width);
-      assert.ok((await page.evaluate(() => window.shift)) <= 0.02);
+      const [shift, nodes] = await page.evaluate(() => [window.shift, window.moved]);
+      assert.ok(shift <= 0.02, `the layout shifted by ${shift}: ${nodes.join("; ").slice(0, 400)}`);
       t.diagnostic(`the text below stays at ${before}; ${steps}`);
       await page.evaluate(() => document.querySelector("foretoken-widget").setAttribute("full", ""));
       for (const selector of [".panel", ".settings", ".legend b", "#stat-speed"])
