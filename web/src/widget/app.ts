@@ -15,7 +15,7 @@ import themeStyle from "../styles/theme.css";
 import tokensStyle from "../styles/tokens.css";
 import style from "../styles/widget.css";
 import { FILES } from "./attributes.ts";
-import type { ChatRequest, ChatView, Talk } from "./chat.ts";
+import type { ChatRequest, Talk } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
 import type { CompareHooks, CompareProgress, Comparison } from "./compare.ts";
@@ -26,6 +26,7 @@ import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";
 import { LastTree } from "./last-tree.ts";
+import { LateChat } from "./late-chat.ts";
 import { Lease } from "./lease.ts";
 import { Notices } from "./notices.ts";
 import { ProgressLine } from "./progress.ts";
@@ -46,8 +47,7 @@ export class WidgetApp {
   readonly #host: HTMLElement;
   readonly #view = new View();
   readonly #text = new TokenStream(this.#view.output);
-  #chat: ChatView | undefined; // set once a model with a chat template is loaded
-  #talk: Talk = { messages: [] }; // for the chat view, until it is there
+  readonly #chat: LateChat;
   #stream: RoundSink = this.#text; // receives rounds
   readonly #progress = new ProgressLine(this.#view);
   readonly #choice = new ModelChoice(
@@ -80,6 +80,18 @@ export class WidgetApp {
     const view = this.#view;
     root.replaceChildren(view.root);
     this.#confirm = new Confirm(host, view);
+    this.#chat = new LateChat(
+      host,
+      view.root,
+      {
+        answer: this.#answer.bind(this),
+        offers: () => this.#choice.offers(true),
+        stop: () => this.stop(),
+        forgot: () => this.#dispatch("foretoken-forgot", undefined),
+        keeps: host.hasAttribute("tabs"),
+      },
+      (message) => this.#showError(message),
+    );
     view.generate.addEventListener("click", () => void this.generate().catch(ignore));
     view.compare.addEventListener("click", () => void this.compare().catch(ignore));
     view.stop.addEventListener("click", () => this.stop());
@@ -113,7 +125,7 @@ export class WidgetApp {
   attribute(name: string, value: string | null): void {
     if (name === "prompt") this.#view.prompt.value = initialPrompt(this.#host);
     else if (name === "theme") this.#view.panel.recolour();
-    else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode(value);
+    else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode();
     else if (FILES.includes(name)) {
       this.#files = this.#loading = undefined;
       this.#offer();
@@ -126,8 +138,8 @@ export class WidgetApp {
     this.#view.offer(this.#host.hasAttribute("target") ? { examples: [] } : BUILTIN);
   }
 
-  #setMode(mode: string | null): void {
-    this.#chat?.setMode(mode);
+  #setMode(): void {
+    this.#chat.setMode();
     // In the page's chat tab, offer models that can chat unless the loaded one can.
     const host = this.#host;
     void this.#choice.invite(
@@ -137,12 +149,11 @@ export class WidgetApp {
 
   /** The conversation. */
   get talk(): Talk {
-    return this.#chat?.talk ?? this.#talk;
+    return this.#chat.talk;
   }
 
   set talk(talk: Talk) {
-    if (this.#chat) this.#chat.talk = talk;
-    else this.#talk = talk;
+    this.#chat.talk = talk;
   }
 
   /** The models chosen instead of the attributes' models, and the confirmed addresses of the loaded models. */
@@ -199,8 +210,7 @@ export class WidgetApp {
       this.#lease = lease;
       cancel.signal.addEventListener("abort", () => void lease.release());
       const engine = await lease.engine;
-      if (engine.info.chat.ok)
-        await this.#openChat().catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
+      await this.#chat.prepare(engine);
       cancel.signal.throwIfAborted();
       return engine;
     })().catch((cause: unknown) => {
@@ -234,7 +244,7 @@ export class WidgetApp {
     this.#view.prompt.value = prompt;
     this.#view.output.focus({ preventScroll: true }); // the focused element was replaced
     await this.#ready();
-    if (this.#chat?.mode === "chat") await this.#chat.ask(prompt);
+    if (this.#chat.mode === "chat") await this.#chat.ask(prompt);
     else await this.generate();
   }
 
@@ -271,7 +281,7 @@ export class WidgetApp {
         this.#enter("generating", "Answering");
         this.#begin({ ...request, prompt }, stream);
         // Restart the conversation if another widget used the engine for its own.
-        if (!this.#lease!.claimConversation()) this.#chat?.attach(engine);
+        if (!this.#lease!.claimConversation()) this.#chat.attach(engine);
         return this.#follow(await start(engine, { ...request, trace: this.#tree.wanted }));
       });
       this.#done(engine, reply.result);
@@ -430,8 +440,8 @@ export class WidgetApp {
 
   #loaded(engine: Engine): void {
     this.#engine = engine;
-    this.#chat?.attach(engine);
-    this.#setMode(this.#host.getAttribute("mode"));
+    this.#chat.attach(engine);
+    this.#setMode();
     engine.onCrash((error) => {
       if (this.#engine !== engine) return;
       this.#lease = this.#engine = this.#loading = undefined;
@@ -452,24 +462,6 @@ export class WidgetApp {
     this.#choice.loaded(line);
     this.#enter("ready", line);
     this.#dispatch("foretoken-ready", info satisfies EngineInfo);
-  }
-
-  /** Loads the chat view with the first model that has a chat template; other pages do not fetch its code. */
-  async #openChat(): Promise<void> {
-    if (this.#chat) return;
-    const { ChatView, chatStyle } = await import("./chat.ts");
-    if (this.#chat) return;
-    this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
-    this.#chat = new ChatView(this.#view.root, {
-      answer: this.#answer.bind(this),
-      offers: () => this.#choice.offers(true),
-      stop: () => this.stop(),
-      forgot: () => this.#dispatch("foretoken-forgot", undefined),
-      keeps: this.#host.hasAttribute("tabs"),
-    });
-    this.#chat.setMode(this.#host.getAttribute("mode"));
-    this.#chat.talk = this.#talk;
-    this.#chat.block(true); // until the engine is ready
   }
 
   #showProgress(progress: Progress): void {
@@ -536,7 +528,7 @@ export class WidgetApp {
     if (state === "loading") view.progress.removeAttribute("value");
     view.generate.disabled = view.compare.disabled = running || state === "loading";
     view.stop.disabled = !running && state !== "loading";
-    this.#chat?.block(running || state === "loading");
+    this.#chat.block(running || state === "loading");
     view.settings.device.disabled = running;
     this.#choice.block(running);
   }

@@ -406,15 +406,7 @@ export class ChatView {
           waiting,
         ),
       );
-    if (nodes.length === 0)
-      nodes.push(
-        el(
-          "p",
-          { class: "invitation" },
-          "The conversation appears here.",
-        ),
-        ...(this.#engine ? this.#questions(this.#engine.info) : []),
-      );
+    if (nodes.length === 0 && this.#engine) nodes.push(...this.#questions(this.#engine.info));
     const grown = messages.length > this.#drawn; // otherwise the reader may have scrolled up
     this.#drawn = messages.length;
     following(this.log, () => this.log.replaceChildren(...nodes));

@@ -14,6 +14,16 @@ const LONGEST = 20_000;
 
 const parser = new MarkdownIt({ breaks: true });
 parser.validateLink = (url) => SAFE.test(url);
+// Lines keep their indentation, because small models write code without a fence.
+parser.inline.ruler.at("newline", (state, silent) => {
+  if (state.src[state.pos] !== "\n") return false;
+  if (!silent) {
+    state.pending = state.pending.trimEnd();
+    state.push("softbreak", "br", 0);
+  }
+  state.pos++;
+  return true;
+});
 parser.core.ruler.before("inline", "long", ({ tokens }) => {
   for (const token of tokens) if (token.type === "inline" && token.content.length > LONGEST) token.type = "text";
 });

@@ -136,7 +136,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         throw new ForetokenError("bad_option", "prompt: text: the mock was asked to fail");
       const said = /^Repeat: ([^]+)/.exec(request.prompt)?.[1];
       // A long text comes in a few hundred pieces.
-      const repeated = said?.match(said.length < 4000 ? TOKEN : new RegExp(`[^]{1,${said.length >> 8}}`, "g"));
+      const repeated = said?.match(said.length < 4000 ? TOKEN : new RegExp(`[^]{1,${said.length >> 7}}`, "g"));
       const words = repeated ?? TOKENS;
       if (repeated) request.max_tokens = Math.min(request.max_tokens, repeated.length);
       stopped = false;

@@ -164,6 +164,15 @@ test("finished blocks and equal nodes stay, so that a selection in them survives
   });
 });
 
+test("code without a fence keeps its lines and their indentation", () => {
+  const [made, ...more] = leaves("func f(t *T) {\n\tfor _, x := range y {\n\t\tg(x)\n\t}\n}");
+  assert.deepEqual(
+    (made as Branch).children.map((leaf) => (typeof leaf === "string" ? leaf : leaf.tag)),
+    ["func f(t *T) {", "br", "\tfor _, x := range y {", "br", "\t\tg(x)", "br", "\t}", "br", "}"],
+  );
+  assert.equal(more.length, 0);
+});
+
 test("hostile Markdown becomes text and plain links", () => {
   const hostile = [
     "<script>alert(1)</script><img src=x onerror=alert(1)>",
