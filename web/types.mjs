@@ -20,7 +20,9 @@ export async function writeTypes(to, entries, maps) {
   const from = path.join(out, "web", "src");
   const wanted = new Set(entries.map((entry) => `${entry}.d.ts`));
   for (const name of wanted) {
-    const declarations = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
+    const declarations = (await fs.readFile(path.join(from, name), "utf8"))
+      .replace(/^import "foretoken:.*\n/gm, "\n")
+      .replace(/^export { default as (\w+) } from ".+\.css";$/gm, "export declare const $1: string;");
     const text = declarations.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {
       wanted.add(path.posix.join(path.posix.dirname(name), `${file}.d.ts`));
       return `${before}${file}.js"`;

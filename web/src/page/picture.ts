@@ -1,6 +1,6 @@
 /**
- * Draws a run as a picture of 1200 × 630, the size of link previews: how many passes the text took, the text with the
- * origin of its tokens, and the tree of the round that accepted most.
+ * Draws a run as a picture of 1200 × 630, the size of link previews: how many passes the text took, the text with
+ * the origin of its tokens, and the tree of the round that accepted most.
  */
 import type { EventTree, TokenKind } from "../protocol/generation.ts";
 import type { Trace } from "../protocol/trace.ts";
@@ -66,9 +66,10 @@ export function pictureOf(trace: Trace, theme: Element, options: PictureOptions 
   const idea = "A small model guesses ahead, the large one checks all guesses in one pass: the same text, sooner.";
   write(verdict ? `${passes}: the same text, sooner.` : idea, MARGIN, 182, `400 21px ${SANS}`, colour("--muted"));
 
-  for (const { x, y, width, height } of [TEXT, TREE]) box(x, y, width, height, 14, colour("--card"));
-  drawText(to, trace, colour);
   const tree = bestTree(trace);
+  const text = tree ? TEXT : { ...TEXT, width: WIDTH - 2 * MARGIN };
+  for (const { x, y, width, height } of tree ? [text, TREE] : [text]) box(x, y, width, height, 14, colour("--card"));
+  drawText(to, trace, colour, text.width);
   if (tree) drawTree(to, tree, colour);
 
   let x = MARGIN;
@@ -113,10 +114,15 @@ function fitting(to: CanvasRenderingContext2D, text: string, most: number): numb
 }
 
 /** Draws the end of the prompt and the text on a grid of characters. */
-function drawText(to: CanvasRenderingContext2D, trace: Trace, colour: (property: string) => string): void {
+function drawText(
+  to: CanvasRenderingContext2D,
+  trace: Trace,
+  colour: (property: string) => string,
+  width: number,
+): void {
   to.font = `400 ${TEXT.size}px ${MONO}`;
   const cell = to.measureText("m").width;
-  const columns = Math.floor((TEXT.width - 36) / cell);
+  const columns = Math.floor((width - 36) / cell);
   const lines = Math.floor((TEXT.height - 24) / TEXT.line);
   const prompt = trace.prompt.split("\n").slice(-4).join("\n");
   const pieces: { text: string; kind?: TokenKind }[] = [{ text: prompt }];
@@ -132,8 +138,8 @@ function drawText(to: CanvasRenderingContext2D, trace: Trace, colour: (property:
       }
       if (line >= lines) return;
       if (character === "\n" || character === "\r") continue;
-      const width = Math.max(1, Math.round(to.measureText(character).width / cell));
-      const wide = character === "\t" ? TAB - (column % TAB) : width;
+      const cells = Math.max(1, Math.round(to.measureText(character).width / cell));
+      const wide = character === "\t" ? TAB - (column % TAB) : cells;
       const [x, y] = [TEXT.x + 18 + column * cell, TEXT.y + 14 + line * TEXT.line];
       if (kind && kind !== "plain") {
         to.fillStyle = colour(`--${kind}`);
@@ -149,8 +155,9 @@ function drawText(to: CanvasRenderingContext2D, trace: Trace, colour: (property:
   }
 }
 
+/** Returns the tree of the round that accepted most; undefined if none is worth a picture. */
 function bestTree({ rounds }: Trace): EventTree | undefined {
-  const trees = rounds.flatMap(({ tree }) => (tree && tree.tokens.length > 1 ? [tree] : []));
+  const trees = rounds.flatMap(({ tree }) => (tree && tree.tokens.length > 3 ? [tree] : []));
   return trees.reduce<EventTree | undefined>(
     (best, tree) => (best && best.accepted.length >= tree.accepted.length ? best : tree),
     undefined,
