@@ -294,9 +294,9 @@ export function verdictOf(c: Omit<Comparison, "verdict">): Verdict {
 function speedOf(c: Omit<Comparison, "verdict">): { line: string; slower: boolean } {
   const [low, high] = c.interval;
   const times = c.ratio.toFixed(c.ratio < 9.95 ? 2 : 1);
-  const few = c.turns < FEWEST ? ` in ${c.turns} turn${c.turns === 1 ? "" : "s"}` : "";
-  const within = `${c.turns > 1 ? `, ${range(low, high)}` : ""}${few}`;
+  const within = `, ${range(low, high)}${c.turns < FEWEST ? ` in ${c.turns} turns` : ""}`;
   if (!Number.isFinite(c.ratio)) return { line: "Too few tokens to compare the speeds", slower: false };
+  if (c.turns === 1) return { line: `${times} times the speed in one turn, which is too few to tell`, slower: false };
   if (isNoise(c.ratio, c.acceptance_length))
     return { line: `No clear result: other work slowed plain decoding${within}`, slower: false };
   if (low > 1) return { line: `${times} times as fast${within}`, slower: false };

@@ -120,7 +120,7 @@ test("a noisy engine ends when its interval is narrow, a slow one after fifteen 
   assert.deepEqual([slow.turns, slow.log.length], [2, 6]);
   assert.equal(slow.verdict.line, "2.00 times as fast, 2.00 to 2.00 in 2 turns, the same 3 tokens");
   const slower = await run({ speed: () => 4 });
-  assert.equal(slower.verdict.line, "About the same here: 1.00 times the speed in 1 turn, the same 3 tokens");
+  assert.equal(slower.verdict.line, "1.00 times the speed in one turn, which is too few to tell, the same 3 tokens");
   // Far from 1 a wider interval is clear.
   const far = draws(5);
   const large = await run({ speed: (way) => (way === "none" ? 1000 : 3000) * Math.exp(0.12 * normal(far)), tau: 4 });
