@@ -53,8 +53,8 @@ export class ForetokenCompare extends HTMLElement {
           el(
             "p",
             { class: "muted" },
-            "Writes the prompt below both ways, in turn, until the difference is clear, and then replays both. " +
-              "Prompt and settings are those of ",
+            "Writes this prompt both ways, in turn, until the difference is clear, and then replays both. Prompt and " +
+              "settings are those of ",
             el("a", { href: "#run" }, "your own text"),
             ".",
           ),
@@ -92,6 +92,7 @@ export class ForetokenCompare extends HTMLElement {
     this.refresh();
     this.#race.pause();
     this.#busy(true);
+    this.scrollIntoView({ block: "start" }); // so that the replay is in view once it begins
     setText(this.#why, "");
     setText(this.#tokens, "");
     setText(this.#line, "The models are loading …");
