@@ -6,7 +6,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { spread } from "./gguf.mjs";
-import { limit, openSettings, root, startProfile, startServer } from "./site.mjs";
+import { limit, openPage, openSettings, root, startProfile, startServer, waitForState } from "./site.mjs";
 import { begin, forget, gate, idle, openEmpty, outcome, storedFiles, waitForStored } from "./stored.mjs";
 
 const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
@@ -38,6 +38,9 @@ const asked = (name) =>
   faults.requests
     .filter((r) => r.path === `/${name}` && r.range && r.range !== "bytes=0-0")
     .map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
+/** Returns an entry of the catalog. */
+const known = async (id) =>
+  JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8")).models.find((one) => one.id === id);
 const whole = [...Array(20).keys()];
 
 test("Pause and Stop end a download at once, its chunks stay, and Resume goes on after a reload", limit, async () => {
@@ -71,11 +74,52 @@ test("Pause and Stop end a download at once, its chunks stay, and Resume goes on
   await next.click("#download-resume");
   const { state, error } = await outcome(next);
   assert.deepEqual([state, error], ["ready", ""]);
-  assert.deepEqual(asked("paused.gguf").sort(), whole.slice(1, chunks), "what had arrived was downloaded again");
+  const again = [...new Set(asked("paused.gguf"))].sort();
+  assert.deepEqual(again, whole.slice(1, chunks), "what had arrived was downloaded again");
   assert.ok(await card(next).isHidden());
   await forget(next);
   await next.close();
   await page.close();
+});
+
+test("the chat offers models: one click or key loads one, with its progress beside the button", limit, async () => {
+  const { repository, revision, file } = await known("qwen2.5-0.5b");
+  const later = gate();
+  faults.files.set(`/${repository}/resolve/${revision}/${file}`, {
+    data,
+    gate: (start) => (start < CHUNK ? undefined : later.opened),
+  });
+  const visit = async () => {
+    const { page } = await openPage(context);
+    await page.goto(`${server.url}?device=cpu&hub=${faults.url}#chat`);
+    await page.locator("#offer li").first().waitFor();
+    return page;
+  };
+  const page = await visit();
+  assert.match(await text(page, "#offer"), /Go code alone.* far too few to hold a conversation/);
+  const sizes = (await page.locator("#offer li button").allInnerTexts()).map((label) => /[\d.]+ [MG]B/.exec(label)[0]);
+  assert.deepEqual(sizes.slice(0, 2), ["105.5 MB", "675.7 MB"], "the offers are not in the order of memory and size");
+  const row = (of) => of.locator("#offer li", { has: of.locator("[data-pair='qwen2.5-0.5b']") });
+  faults.requests.length = 0;
+  await row(page).getByRole("button").focus();
+  await page.keyboard.press("Enter");
+  await row(page).locator("#download .download-text:text('Downloading')").waitFor();
+  assert.ok(await page.locator("#consent-load").isHidden().catch(() => true), "a second question");
+  later.open();
+  assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
+  assert.ok(await page.locator("#download").isHidden());
+  await page.close();
+
+  const next = await visit();
+  await next.locator("#offer-manage").waitFor();
+  assert.equal(await row(next).getByRole("button").innerText(), "Load, downloaded");
+  await next.click("#offer-manage");
+  const focused = () => document.querySelector("foretoken-widget").shadowRoot.activeElement?.className;
+  await next.waitForFunction(`(${focused})() === "kept-models"`);
+  assert.match(await text(next, "#kept-list"), /qwen2\.5-0\.5b-instruct-q8_0\.gguf/);
+  await next.locator("#kept-list button").click();
+  await next.locator("#kept-list .empty").waitFor();
+  await next.close();
 });
 
 test("models load from the catalog, by name and by address, and errors appear at their fields", limit, async () => {
@@ -88,9 +132,9 @@ test("models load from the catalog, by name and by address, and errors appear at
   await openSettings(page);
   await page.click("#own-models > summary");
   // The catalog: sizes, memory and licences; the built-in pair without a download.
-  const known = (id) => page.locator(`#pairs [data-pair="${id}"]`);
+  const card = (id) => page.locator(`#pairs [data-pair="${id}"]`);
   assert.match(
-    await known("qwen3-4b").innerText(),
+    await card("qwen3-4b").innerText(),
     /Qwen3 4B\s+3\.14 GB\s+[\d.]+ GB of memory.* · Apache-2\.0 · from http/,
   );
   assert.equal(await page.isChecked("#pairs [value=builtin]"), true);
@@ -102,16 +146,15 @@ test("models load from the catalog, by name and by address, and errors appear at
   // A pair loads by its names on the hub, with the catalog's checksum.
   await page.check("#pairs [value=smollm2-360m]");
   assert.match(
-    await known("smollm2-360m").innerText(),
+    await card("smollm2-360m").innerText(),
     /SmolLM2 360M Instruct, Q8_0, 386\.4 MB; SmolLM2 135M Instruct, .*\. 135M Instruct drafts for it/,
   );
   assert.equal(await text(page, "#load"), "Load 491.9 MB");
   const facts = /^Downloads from http.*keeps it in this browser.*room for .*of memory\.$/;
   assert.match(await text(page, "#load-facts"), facts);
-  const { models } = JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8"));
-  const paths = ["smollm2-360m", "smollm2-135m"]
-    .map((wanted) => models.find(({ id }) => id === wanted))
-    .map(({ repository, revision, file }) => `/${repository}/resolve/${revision}/${file}`);
+  const paths = [await known("smollm2-360m"), await known("smollm2-135m")].map(
+    ({ repository, revision, file }) => `/${repository}/resolve/${revision}/${file}`,
+  );
   for (const name of paths) faults.files.set(name, { data });
   const another = await load();
   assert.equal(another.state, "failed");

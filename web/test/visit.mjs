@@ -159,7 +159,7 @@ test("without a chat model the chat tab offers one, in one click that shows size
     const rows = await page.locator("#offer li").allInnerTexts();
     assert.ok(rows.length > 3);
     for (const row of rows) assert.match(row, new RegExp(`[MG]B of memory.* · \\S+.* · from ${hub}[^]*Load .*[MG]B`));
-    await inView(page, "#offer button");
+    await inView(page, "#offer li button");
     assert.ok(!record.requests.some((url) => url.includes(hub)), "asked before the click");
     // Back in the tab of the text everything is there.
     await page.click("#tab-run");
@@ -167,25 +167,28 @@ test("without a chat model the chat tab offers one, in one click that shows size
     assert.ok(await page.locator("#offer").isHidden());
     await page.click("#tab-chat");
     const asked = page.waitForEvent("request", (request) => request.url().includes(hub));
-    await page.locator("#offer button").first().click();
+    await page.locator("#offer li button").first().click();
     await asked;
     await waitForState(page, "failed"); // the host does not answer
     assert.match(await text(page, "#error"), /gguf: download: /);
-    assert.ok(await page.locator("#offer button").first().isVisible(), "another try is possible");
+    assert.ok(await page.locator("#offer li button").first().isVisible(), "another try is possible");
   };
   await visit(DESKTOP, offer, { others: [hub], address: "?target=own/silent.gguf" });
   await visit(
     PHONE,
     async (page) => {
+      await page.context().route("https://elsewhere.invalid/**", (route) => route.abort());
       await page.waitForSelector("#offer li");
       await page.evaluate(() => (window.shift = 0)); // without the notice about the model
-      await page.locator("#offer button").first().click();
+      const asked = page.waitForEvent("request", (request) => request.url().includes("elsewhere.invalid"));
+      await page.locator("#offer li button").first().click();
+      await asked;
       const shift = await page.evaluate(() => window.shift);
       assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
       // The button names another hub than the default one.
-      assert.match(await text(page, "#offer button"), /^Load .*[MG]B from elsewhere\.invalid/);
+      assert.match(await text(page, "#offer li button"), /^Load .*[MG]B from elsewhere\.invalid/);
     },
-    { address: "?target=own/silent.gguf&hub=https://elsewhere.invalid#chat" },
+    { address: "?target=own/silent.gguf&hub=https://elsewhere.invalid#chat", others: ["elsewhere.invalid"] },
   );
 });
 

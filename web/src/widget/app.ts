@@ -156,11 +156,13 @@ export class WidgetApp {
     this.#chat.talk = talk;
   }
 
-  /** The models chosen instead of the attributes' models, and the confirmed addresses of the loaded models. */
+  /** The loaded models, if they were chosen instead of the attributes' models, and their confirmed addresses. */
   get models(): { chosen: Models | undefined; confirmed: string[] } {
     const all = this.#files ?? modelsOf(this.#host);
     const hub = this.#host.getAttribute("hub") || undefined;
-    return { chosen: this.#files, confirmed: this.#engine ? addressesIn({ ...all, hub }) : [] };
+    // What has arrived of models that are not loaded stays, and the next visit offers to go on.
+    if (!this.#engine) return { chosen: undefined, confirmed: [] };
+    return { chosen: this.#files, confirmed: addressesIn({ ...all, hub }) };
   }
 
   set models({ chosen, confirmed }: { chosen: Models | undefined; confirmed: readonly string[] }) {
@@ -433,7 +435,8 @@ export class WidgetApp {
   }
 
   #loadModels(models: Models, shown = false): void {
-    if (shown) this.#confirm.confirm(addressesIn(models));
+    const hub = this.#host.getAttribute("hub") || undefined;
+    if (shown) this.#confirm.confirm(addressesIn({ ...models, hub }));
     this.#files = models;
     void this.load().catch(ignore);
   }

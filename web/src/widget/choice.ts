@@ -19,7 +19,7 @@ export class ModelChoice {
 
   #picker: Picker | undefined;
   #opening: Promise<Picker> | undefined;
-  #inviting: Promise<void> | undefined;
+  #inviting: Promise<HTMLElement> | undefined;
   #styled = false;
   #blocked = false;
   /** The models of the present load, the hub of their names, and where its button is. */
@@ -63,18 +63,19 @@ export class ModelChoice {
     const { chatOffers, offerStyle } = await import("./offer.ts");
     if (!this.#styled) (this.#view.root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(offerStyle));
     this.#styled = true;
-    return chatOffers(this.#options(), builtin);
+    return chatOffers(this.#options(), builtin, () => void this.showKept().then((picker) => picker.showKept()));
   }
 
   /** Shows these offers in place of text and figures, while `wanted`. */
   async invite(wanted: () => boolean): Promise<void> {
     const { root } = this.#view;
-    this.#inviting ??= wanted()
-      ? this.offers(false).then((offers) => root.querySelector(".work")!.prepend(offers))
-      : undefined;
+    this.#inviting ??= wanted() ? this.offers(false) : undefined;
     root.toggleAttribute("data-invite", wanted());
-    // The next visit to the tab tries again.
-    await this.#inviting?.catch(() => (this.#inviting = undefined));
+    const offers = await this.#inviting?.catch(() => undefined);
+    if (!offers || !wanted()) {
+      offers?.remove();
+      this.#inviting = undefined; // the next visit to the tab tries again
+    } else if (!offers.isConnected) root.querySelector(".work")!.prepend(offers);
   }
 
   /** Disables or enables loading. */
@@ -168,12 +169,13 @@ export class ModelChoice {
     void this.#picker?.refresh();
   }
 
-  /** Opens the list of stored models, because the disk is full. */
-  async showKept(): Promise<void> {
+  /** Opens the list of stored models. */
+  async showKept(): Promise<Picker> {
     for (let at: Element | null = this.#view.models; at; at = at.parentElement)
       if (at instanceof HTMLDetailsElement) at.open = true;
     const picker = await this.#open();
     await picker.refresh();
+    return picker;
   }
 
   #open(): Promise<Picker> {

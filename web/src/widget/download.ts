@@ -2,6 +2,7 @@
  * Shows a download where its button is: how much has arrived, the time left and the space it takes. A click pauses it;
  * what has arrived stays in the browser, and another click goes on, also after the page was reloaded.
  */
+import { MODELS } from "../engine/known-models.ts";
 import type { Progress } from "../protocol/protocol.ts";
 import { hostOf } from "../sources/hosts.ts";
 import { brief } from "../sources/hub.ts";
@@ -23,10 +24,15 @@ export interface DownloadActions {
 /** The addresses of models without checksums. */
 const addresses = (models: Unfinished): string[] => Object.values(models).map((of) => of.replace(/#.*$/, ""));
 
-/** Names the files of models, and their hosts. */
+/** Names models, by the catalog's titles if it has them, and their hosts. */
 function named(models: Unfinished): string {
   const urls = addresses(models);
-  const files = urls.map((url) => brief(new URL(url).pathname.replace(/^.*\//, "")));
+  const title = (url: string): string => {
+    const { pathname } = new URL(url);
+    const known = MODELS.find((model) => pathname.startsWith(`/${model.repository}/`) && pathname.endsWith(model.file));
+    return known?.title ?? brief(pathname.replace(/^.*\//, ""));
+  };
+  const files = urls.map(title);
   const hosts = new Set(urls.map((url) => hostName(hostOf(url))));
   return `${files.join(" and ")} from ${[...hosts].join(" and ")}`;
 }
@@ -41,7 +47,7 @@ export class DownloadCard {
   readonly #discard = el("button", { type: "button", id: "download-discard" }, "Delete what has arrived");
   readonly element = el(
     "section",
-    { class: "download", id: "download", "aria-label": "Download" },
+    { class: "download", id: "download", "aria-label": "Download", "aria-live": "off" },
     this.#title,
     this.#bar,
     this.#text,
@@ -52,6 +58,8 @@ export class DownloadCard {
   #models: Unfinished | undefined;
   /** Whether a load of these models goes on. */
   #running = false;
+  /** Whether files are missing: the device is prepared meanwhile. */
+  #downloads = false;
   #total = 0;
 
   constructor(root: ShadowRoot, actions: DownloadActions) {
@@ -74,6 +82,7 @@ export class DownloadCard {
   #open(models: Unfinished): void {
     this.#models = models;
     this.#total = 0;
+    this.#downloads = false;
     setText(this.#title, named(models));
     setText(this.#space, "");
     this.#bar.removeAttribute("value");
@@ -82,13 +91,14 @@ export class DownloadCard {
   /** Shows a step of the load; `line` says it in words. */
   progress({ stage, done, total }: Progress, line: string): void {
     if (!this.#running) return;
-    const downloads = stage === "download" && done < total;
-    if (downloads && this.#total !== total) {
+    if (stage === "download") this.#downloads = done < total || total === 0;
+    else if (this.#downloads) return;
+    if (this.#downloads && this.#total !== total) {
       this.#total = total;
       remember(this.#models!);
       void this.#showSpace();
     }
-    this.#show(downloads ? "running" : "loading", line);
+    this.#show(this.#downloads ? "running" : "loading", line);
     if (total > 0) this.#bar.value = done / total;
     else this.#bar.removeAttribute("value");
   }
@@ -143,6 +153,8 @@ export class DownloadCard {
     setText(this.#text, text);
     this.#pause.hidden = state !== "running";
     this.#resume.hidden = this.#discard.hidden = state !== "paused";
+    // A view around the card may have disabled its buttons during a load.
+    for (const button of [this.#pause, this.#resume, this.#discard]) button.disabled = false;
     this.element.hidden = false;
   }
 

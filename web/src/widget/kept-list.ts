@@ -15,7 +15,7 @@ export class KeptList {
   });
   readonly element = el(
     "section",
-    { class: "kept-models", "aria-label": "Kept models" },
+    { class: "kept-models", tabindex: -1, "aria-label": "Kept models" },
     el("h2", {}, "Kept models", this.#total),
     this.#list,
     this.#said,

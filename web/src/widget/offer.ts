@@ -2,10 +2,12 @@
  * Offers the catalog's models that can chat, by size and memory, each loaded by one click that shows size, licence and
  * host. Loaded when the chat is opened without such a model.
  */
-import type { KnownModel } from "../engine/known-models.ts";
-import { downloadOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
-import { HUB } from "../sources/hub.ts";
-import { el } from "./dom.ts";
+import { type KnownModel, nameOf } from "../engine/known-models.ts";
+import { downloadOf, filesOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
+import { HUB, resolve } from "../sources/hub.ts";
+import { keptModels } from "../sources/kept-models.ts";
+import { el, setText } from "./dom.ts";
+import * as format from "./format.ts";
 import { drafted, hostName, licences, memory, size } from "./offer-text.ts";
 import type { PickerOptions } from "./picker.ts";
 
@@ -18,8 +20,12 @@ const DEVICES: Record<KnownModel["device"], string> = {
   desktop: "More than 4 GB: a graphics card with as much",
 };
 
-/** Returns the offers of models for chat. The click shows the host, so that no further question is needed. */
-export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean): HTMLElement {
+/**
+ * Returns the offers of models for chat. The click shows the host, so that no further question is needed. `manage`
+ * shows the list of stored models.
+ */
+export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean, manage: () => void): HTMLElement {
+  const buttons = new Map<Offer, HTMLButtonElement>();
   const row = (offer: Offer): HTMLElement => {
     const { id, model } = offer;
     const item = el("li", {});
@@ -30,6 +36,7 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean)
     );
     button.addEventListener("click", () => load(loadOf(offer), true, item));
     const facts = el("small", {}, `${memory(offer)} · `, ...licences(offer), ` · from ${hostName(hub)}`);
+    buttons.set(offer, button);
     item.append(el("span", {}, el("b", {}, model.title), el("small", {}, drafted(offer)), facts), button);
     return item;
   };
@@ -44,6 +51,14 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean)
     ? "The built-in pair was trained on Go code alone. It has 7.3 million parameters: enough to continue a function, " +
       "and far too few to hold a conversation."
     : "The loaded model has no chat template: it continues texts and answers nobody.";
+  const stored = el("p", { class: "offer-stored", hidden: true });
+  void markStored(buttons, hub).then((bytes) => {
+    if (bytes === 0) return;
+    const list = el("button", { type: "button", class: "chip", id: "offer-manage" }, "Show and delete them");
+    list.addEventListener("click", manage);
+    stored.append(`${format.bytes(bytes)} of models are stored in this browser. `, list);
+    stored.hidden = false;
+  });
   return el(
     "section",
     { class: "card offer", id: "offer", "aria-label": "Models that can chat" },
@@ -53,7 +68,24 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean)
       "div",
       { class: "offers" },
       el("p", {}, `${why} One click downloads one of these into this browser and keeps it; what you write stays here.`),
+      stored,
       ...groups,
     ),
   );
+}
+
+/** Says on the buttons what is stored of their offers. Returns the bytes of all stored models. */
+async function markStored(buttons: ReadonlyMap<Offer, HTMLButtonElement>, hub: string): Promise<number> {
+  const kept = (await keptModels().catch(() => undefined)) ?? [];
+  const byURL = new Map(kept.map((file) => [file.url, file]));
+  for (const [offer, button] of buttons) {
+    const files = filesOf(offer).map((file) => byURL.get(resolve(nameOf(file), document.baseURI, hub).url));
+    const have = files.reduce((sum, file) => sum + (file?.have ?? 0), 0);
+    if (have === 0) continue;
+    const left = downloadOf(offer).bytes - have;
+    const label = files.every((file) => file?.done) ? "Load, downloaded" : `Go on: ${format.bytes(left)} left`;
+    setText(button, label);
+    button.setAttribute("aria-label", `${label}: ${offer.model.title}`);
+  }
+  return kept.reduce((sum, file) => sum + file.size, 0);
 }

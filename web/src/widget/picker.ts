@@ -263,6 +263,12 @@ export class Picker {
     }
   }
 
+  /** Moves to the list of stored models. */
+  showKept(): void {
+    this.#kept.element.scrollIntoView({ block: "nearest" });
+    this.#kept.element.focus();
+  }
+
   get #named(): Field[] {
     return [this.#targetName, this.#draftName];
   }
