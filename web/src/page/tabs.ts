@@ -53,12 +53,9 @@ export function tabs(widget: ForetokenWidget): void {
       next.click();
     });
   }
-  addEventListener("hashchange", () => {
-    void show();
-    toTab();
-  });
-  void show();
-  toTab();
+  const open = (): void => void show().then(toTab);
+  addEventListener("hashchange", open);
+  open();
 
   /** The tabs are below the recording: an address that names one shows it. */
   function toTab(): void {

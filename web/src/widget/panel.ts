@@ -153,7 +153,10 @@ export class Panel {
   /** Shows the statistics of a generation so far. */
   update(tally: Tally): void {
     const any = tally.rounds > 0;
-    const show = (name: TileName, text: string): void => setText(this.#tiles[name].value, any ? text : NONE);
+    const show = (name: TileName, text: string): void => {
+      this.#tiles[name].element.classList.toggle("empty", !any);
+      setText(this.#tiles[name].value, any ? text : "no run yet");
+    };
     show("speed", short(tally.tokensPerSecond));
     show("length", tally.acceptanceLength.toFixed(2));
     show("ttft", milliseconds(tally.timeToFirstToken));
@@ -276,12 +279,12 @@ export class Panel {
 }
 
 function tile(unit: string, label: string, name: string, title = ""): Tile {
-  const value = el("b", { id: `stat-${name}` }, NONE);
+  const value = el("b", { id: `stat-${name}` }, "no run yet");
   return {
     value,
     element: el(
       "div",
-      { class: `tile ${name}`, ...(title ? { title } : {}) },
+      { class: `tile ${name} empty`, ...(title ? { title } : {}) },
       el("span", { class: "label" }, label),
       value,
       el("span", { class: "unit" }, unit),
