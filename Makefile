@@ -15,7 +15,7 @@ export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release settings wasm test test-full check unit native browser e2e \
 	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording recorded picture \
-	bench-auto bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
+	pictures bench-auto bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -223,9 +223,14 @@ bench-visits: testmodels site
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e -- page
 
-# Chooses the page's examples and records the run that it plays first: models/demo/examples.json, web/recorded.trace.
+# Chooses the page's examples and records the runs of its first view and its playground: models/demo/examples.json,
+# web/recorded.trace, web/src/playground/recorded.
 recorded:
 	$(GO) run ./cmd/examples
+
+# The pictures of docs/how-it-works.md, of the recorded runs and the reports of costs.
+pictures: deps web/docs/node_modules/.package-lock.json
+	node web/docs/pictures.mjs
 
 # The picture of link previews, of the page's recording.
 picture: deps site

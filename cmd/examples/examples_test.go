@@ -157,7 +157,32 @@ func TestRecordingIsOfAnExample(t *testing.T) {
 	}) {
 		t.Errorf("no example continues %q by %q", want.Prompt, text.String())
 	}
-	b, err := record(t.Context(), openDemo(t), want.Prompt)
+	decodedAgain(t, openDemo(t), want, small())
+}
+
+// TestPlaygroundIsRecorded decodes the runs of the playground again, as TestRecordingIsOfAnExample does.
+func TestPlaygroundIsRecorded(t *testing.T) {
+	first, err := trace.Read(read(t, recordedFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openDemo(t)
+	for _, temperature := range temperatures() {
+		want, err := trace.Read(read(t, playgroundFile(temperature)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Prompt != first.Prompt {
+			t.Errorf("the playground continues %q, and the page's first run %q", want.Prompt, first.Prompt)
+		}
+		decodedAgain(t, s, want, large(temperature))
+	}
+}
+
+// decodedAgain checks that a request finds the tokens and trees of a trace again. Times differ.
+func decodedAgain(t *testing.T, s *foretoken.Session, want *trace.Trace, r foretoken.Request) {
+	t.Helper()
+	b, err := record(t.Context(), s, want.Prompt, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,6 +197,7 @@ func TestRecordingIsOfAnExample(t *testing.T) {
 		}
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("decoded again, it takes %d rounds instead of %d, or they differ", got.Run, want.Run)
+		t.Errorf("decoded again at temperature %v, it takes %d rounds instead of %d, or they differ", r.Temperature,
+			got.Run, want.Run)
 	}
 }

@@ -1,7 +1,8 @@
 //go:build !js
 
 // Command examples chooses the prompts that the page offers with the built-in pair, and records the run that the page
-// plays first. It writes models/demo/examples.json and web/recorded.trace; run it in the repository's root.
+// plays first and the runs of its playground. It writes models/demo/examples.json, web/recorded.trace and
+// web/src/playground/recorded; run it in the repository's root.
 //
 //	go run ./cmd/examples
 //
@@ -23,6 +24,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
+	"foretoken/trace"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 )
@@ -94,7 +96,28 @@ func run(ctx context.Context) error {
 	if err := os.WriteFile(examplesFile, b.Bytes(), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(recordedFile, recorded, 0o644)
+	if err := os.WriteFile(recordedFile, recorded, 0o644); err != nil {
+		return err
+	}
+	return play(ctx, session, recorded)
+}
+
+// play records the runs of the playground, of the prompt of a recording.
+func play(ctx context.Context, s *foretoken.Session, recorded []byte) error {
+	of, err := trace.Read(recorded)
+	if err != nil {
+		return err
+	}
+	for _, temperature := range temperatures() {
+		b, err := record(ctx, s, of.Prompt, large(temperature))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(playgroundFile(temperature), b, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openPair opens the built-in pair.

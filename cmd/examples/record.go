@@ -20,10 +20,11 @@ const maximum = 8192 // bytes of the recording, gzipped
 func recording(ctx context.Context, s *foretoken.Session, all []Example) (longest []byte, err error) {
 	most := 0
 	for _, e := range all {
-		if _, err := record(ctx, s, e.Prompt); err != nil { // the first run is slower: its programs are new
+		// The first run is slower: its programs are new.
+		if _, err := record(ctx, s, e.Prompt, small()); err != nil {
 			return nil, err
 		}
-		b, err := record(ctx, s, e.Prompt)
+		b, err := record(ctx, s, e.Prompt, small())
 		if err != nil {
 			return nil, err
 		}
@@ -41,10 +42,30 @@ func recording(ctx context.Context, s *foretoken.Session, all []Example) (longes
 	return longest, nil
 }
 
-// record returns the trace of a run.
-func record(ctx context.Context, s *foretoken.Session, prompt string) ([]byte, error) {
+// small returns a request that drafts trees small enough to be watched.
+func small() foretoken.Request {
 	r := request(method.DrafterEAGLE2)
 	r.Depth, r.TopK, r.Nodes = 4, 4, 12
+	return r
+}
+
+// temperatures are those of the playground.
+func temperatures() []float64 { return []float64{0, 0.5, 1, 1.5} }
+
+// large returns a request that drafts large trees. The playground shows what smaller ones of them would have kept.
+func large(temperature float64) foretoken.Request {
+	r := request(method.DrafterEAGLE2)
+	r.Depth, r.TopK, r.Nodes, r.Temperature = 7, 8, 48, temperature
+	return r
+}
+
+// playgroundFile returns the file with the playground's run at a temperature.
+func playgroundFile(temperature float64) string {
+	return fmt.Sprintf("web/src/playground/recorded/temperature-%v.trace", temperature)
+}
+
+// record returns the trace of a run.
+func record(ctx context.Context, s *foretoken.Session, prompt string, r foretoken.Request) ([]byte, error) {
 	recorder := trace.NewRecorder(s.Tokenizer().Piece)
 	recorder.Begin(prompt)
 	begin := time.Now()
