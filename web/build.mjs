@@ -139,6 +139,7 @@ async function bundle() {
     sourcemap: flags.mock ? "inline" : false,
     legalComments: "eof",
     plugins: [catalog, examples, styles],
+    loader: { ".trace": "binary" },
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const outputs = new Map(Object.entries(metafile.outputs).map(([file, output]) => [path.basename(file), output]));

@@ -4,6 +4,12 @@ declare module "*.css" {
   export default text;
 }
 
+/** It imports recorded runs as bytes. */
+declare module "*.trace" {
+  const bytes: Uint8Array;
+  export default bytes;
+}
+
 /** The table of methods that the Go program prints when the site is built, and the bounds of settings. */
 declare module "foretoken:catalog" {
   import type { Catalog, Limit, Setting } from "./protocol/protocol.ts";

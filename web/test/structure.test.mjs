@@ -21,7 +21,8 @@ const LAYERS = {
   player: ["protocol", "widget", "styles"],
   embed: ["protocol", "engine", "widget"],
   benchmark: ["protocol", "engine", "widget", "styles"],
-  page: ["protocol", "engine", "widget", "player", "benchmark", "styles"],
+  playground: ["protocol", "engine", "widget", "styles"],
+  page: ["protocol", "engine", "widget", "player", "playground", "benchmark", "styles"],
 };
 
 const IMPORT = /\b(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+\.ts)"/g;

@@ -24,7 +24,7 @@ await build({
   format: "esm",
   target: "node20",
   plugins: [catalog, examples],
-  loader: { ".css": "text" },
+  loader: { ".css": "text", ".trace": "binary" },
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
