@@ -2,7 +2,19 @@
 
 /** The sections of the navigation; a name stands for a page of ELSEWHERE, else for docs/NAME.md. */
 export const SECTIONS = [
-  { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames", "examples"] },
+  {
+    title: "Begin",
+    pages: [
+      "index",
+      "how-it-works",
+      "is-it-for-me",
+      "getting-started",
+      "embed",
+      "frameworks",
+      "frames",
+      "examples",
+    ],
+  },
   {
     title: "Use",
     pages: [

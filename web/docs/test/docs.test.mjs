@@ -13,6 +13,7 @@ import { checkGo, checkTypes } from "./snippets.mjs";
 import { commandsOf, complaint, testsOf } from "./text.mjs";
 import { openSite, tryPage } from "./browser.mjs";
 import { ELSEWHERE } from "../pages.mjs";
+import { pictures } from "../pictures.mjs";
 import { limit } from "../../test/site.mjs";
 import { pages as reported } from "../../../scripts/reports.mjs";
 
@@ -54,6 +55,11 @@ describe("documentation", { concurrency: 3 }, () => {
         ),
     );
     assert.deepEqual(wrong, []);
+  });
+
+  test("the pictures of how it works are those of the recorded runs", async () => {
+    for (const [name, picture] of await pictures())
+      assert.equal(await fs.readFile(path.join(root, "docs", name), "utf8"), picture, `${name}: make pictures`);
   });
 
   test("text blocks contain no commands", () => {
