@@ -1,6 +1,9 @@
 package spec
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // MaxPending limits the pending tokens that a DraftModel takes in one request. A draft that lags further behind is
 // prefilled first.
@@ -59,6 +62,8 @@ type SessionOptions struct {
 	Prompt   []int32
 	Sampling Sampling
 	Pass     PassKind // the pass that verifies the drafts
+	// Fed is the time that the target took for each token of the prompt that it did not hold; 0: it held all.
+	Fed time.Duration
 	// Target may verify a draft in the run that drafts it; nil: it cannot, or a constraint has to see the tree before.
 	Target Target
 }

@@ -92,23 +92,27 @@ func (r *request) prefill(ctx context.Context) error {
 
 // fill has the target consume body, of which it holds the first tokens, and the drafter begin.
 func (r *request) fill(ctx context.Context, body []int32, held int) error {
-	if held < len(body) {
+	var fed time.Duration
+	if n := len(body) - held; n > 0 {
+		begun := r.parts.Clock()
 		if err := r.target.Prefill(ctx, body[held:]); err != nil {
 			return err
 		}
 		if err := r.target.Sync(); err != nil {
 			return err
 		}
+		fed = r.parts.Clock().Sub(begun) / time.Duration(n)
 	}
 	if err := r.check(); err != nil {
 		return err
 	}
-	return r.begin(ctx)
+	return r.begin(ctx, fed)
 }
 
-// begin starts a draft session after the committed tokens.
-func (r *request) begin(ctx context.Context) error {
+// begin starts a draft session after the committed tokens; fed is SessionOptions.Fed.
+func (r *request) begin(ctx context.Context, fed time.Duration) error {
 	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
+	o.Fed = fed
 	if r.opts.Constraint == nil && r.limits.Joint {
 		o.Target = r.target
 	}

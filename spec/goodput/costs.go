@@ -87,7 +87,7 @@ func NewCosts() *Costs {
 	c.Verify.guess(1, guessedRow)
 	for i := range c.Drafts {
 		c.Drafts[i].guess(guessedDraft, guessedRow)
-		c.opening.chains[i] = c.chain(i)
+		c.opening.chains[i] = c.chain(i, guessedDraft)
 	}
 	return c
 }
@@ -124,10 +124,7 @@ func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 		if w.Dispatches > 0 {
 			pass, row := r.time(w)
 			c.Drafts[i].guess(pass/one, row)
-			c.opening.chains[i] = c.chain(i)
-			if float64(w.Bytes) > largestDraft*float64(target.Bytes) {
-				c.opening.chains[i].levels = 0
-			}
+			c.opening.chains[i] = c.chain(i, float64(w.Bytes)/float64(target.Bytes))
 		}
 	}
 	return c

@@ -41,6 +41,7 @@ type Goodput struct {
 	candidates candidates
 	draft      spec.Draft
 	ladder     []int
+	fed        float64     // seconds, as in SessionOptions
 	target     spec.Target // as in SessionOptions; nil: this request's pass cannot run with the draft
 	request    spec.DraftRequest
 	builder    spec.Builder
@@ -102,6 +103,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	prompt := o.Prompt
 	g.sampling, g.coupled = o.Sampling, o.Sampling.Temperature > 0 && !g.Uncoupled
 	g.learnt = g.Costs.acceptance(g.way())
+	g.fed = o.Fed.Seconds()
 	g.history.reset()
 	g.history.extend(prompt)
 	g.idle, g.plain = 0, g.plain[:0]

@@ -23,6 +23,7 @@ type chain struct {
 	levels int     // 0: only exploration tries the model
 	gain   float64 // expected tokens of a round less its passes over one row
 	feed   float64 // passes over one row that a prefill of one token takes
+	share  float64 // of the target's bytes
 }
 
 // trial is the rounds of one kind since the session began.
@@ -53,12 +54,12 @@ const (
 	leastGain = 0.1
 )
 
-// chain returns how a model begins to draft if passes take what c says.
-func (c *Costs) chain(model int) chain {
+// chain returns how a model with a share of the target's bytes begins to draft if passes take what c says.
+func (c *Costs) chain(model int, share float64) chain {
 	d, one := &c.Drafts[model], c.plainTime()
-	best := chain{feed: d.Prefill.At(mostRows) / mostRows / one}
+	best := chain{feed: d.Prefill.At(mostRows) / mostRows / one, share: share}
 	most := 0.0
-	for n := 1; n <= mostChain; n++ {
+	for n := 1; n <= mostChain && share <= largestDraft; n++ {
 		tokens, passes := 1+series(levelReach(model, 1), n), (d.Time(n, 1)+c.verifyTime(n+1))/one
 		if tokens/passes > most {
 			most, best.levels, best.gain = tokens/passes, n, tokens-passes
@@ -78,7 +79,8 @@ func (g *Goodput) opener(length int) int {
 		if m == nil || c.levels == 0 || o.drafts[i].over || best >= 0 && c.gain <= o.chains[best].gain {
 			continue
 		}
-		if lag := c.feed * float64(length-g.drafts[i].Consumed); lag <= horizon*max(c.gain, leastGain) {
+		lag := g.feed(i) * float64(length-g.drafts[i].Consumed)
+		if lag <= horizon*max(c.gain, leastGain)*g.Costs.plainTime() {
 			best = i
 		}
 	}
@@ -146,12 +148,21 @@ func (c *Costs) ran(e *spec.Event) {
 	c.widest, c.deepest = max(c.widest, e.Tree.Len()), max(c.deepest, e.Tree.Depth(), len(e.Levels))
 }
 
-// lag returns the seconds that a model takes to consume pending tokens: before it was timed, at least what the files
-// say.
+// feed returns the seconds that a prefill of one token by a model is expected to take, from what the target just took
+// for each token of the prompt or, where it held the prompt, from the files.
+func (g *Goodput) feed(model int) float64 {
+	c := &g.Costs.opening.chains[model]
+	if g.fed > 0 && g.Costs.measured() {
+		return c.share * g.fed
+	}
+	return c.feed * g.Costs.plainTime()
+}
+
+// lag returns the seconds that a model takes to consume pending tokens: before it was timed, at least by feed.
 func (g *Goodput) lag(model, pending int) float64 {
-	lag, o := g.Costs.Drafts[model].LagTime(pending), &g.Costs.opening
-	if o.closed(model) && pending > spec.MaxPending {
-		lag = max(lag, o.chains[model].feed*float64(pending)*g.Costs.plainTime())
+	lag := g.Costs.Drafts[model].LagTime(pending)
+	if g.Costs.opening.closed(model) && pending > spec.MaxPending {
+		lag = max(lag, g.feed(model)*float64(pending))
 	}
 	return lag
 }

@@ -1,9 +1,11 @@
 package goodput
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"foretoken/spec"
 	"foretoken/spec/draft"
@@ -41,7 +43,7 @@ func (p pairOn) files() *Costs {
 	c, row := NewCosts(), (p.machine.verify(4)-1)/3
 	c.Verify.guess(1, row)
 	c.Drafts[SmallDraft].guess(p.cost, row)
-	c.opening.chains[SmallDraft] = c.chain(SmallDraft)
+	c.opening.chains[SmallDraft] = c.chain(SmallDraft, p.cost)
 	return c
 }
 
@@ -182,6 +184,23 @@ func TestChainsFollowFromTheFiles(t *testing.T) {
 		costs := Predict(c.rates, Work{100, c.target}, [MostModels]Work{{20, c.draft}})
 		if got := costs.opening.chains[SmallDraft].levels; got != c.levels {
 			t.Errorf("%s: a chain of %d, want %d", c.name, got, c.levels)
+		}
+	}
+}
+
+// TestPromptsTellWhatTheirPrefillTakes begins after a long prompt, of which the target took little or much time: where
+// the draft would take long as well, it does not begin.
+func TestPromptsTellWhatTheirPrefillTakes(t *testing.T) {
+	for fed, want := range map[time.Duration]int{0: 499, 100 * time.Microsecond: 499, 10 * time.Millisecond: 0} {
+		w, costs := gpu(0.5, nil), NewCosts()
+		w.measure(costs)
+		g := &Goodput{Models: w.models(), Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: w.clock}
+		o := spec.SessionOptions{Prompt: make([]int32, 500), Fed: fed}
+		if _, err := g.Begin(context.Background(), o); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.Models[SmallDraft].Len(); got != want {
+			t.Errorf("%v for each token: the draft holds %d tokens, want %d", fed, got, want)
 		}
 	}
 }

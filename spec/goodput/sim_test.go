@@ -366,10 +366,7 @@ func (w *world) measure(costs *Costs) {
 		panic("nothing was measured")
 	}
 	for i, as := range w.drafts() { // the files predict it
-		costs.opening.chains[i] = costs.chain(i)
-		if as.times.level > largestDraft {
-			costs.opening.chains[i].levels = 0
-		}
+		costs.opening.chains[i] = costs.chain(i, as.times.level)
 	}
 }
 
