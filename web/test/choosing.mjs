@@ -114,8 +114,7 @@ test("the chat offers models: one click or key loads one, with its progress besi
   await next.locator("#offer-manage").waitFor();
   assert.equal(await row(next).getByRole("button").innerText(), "Load, downloaded");
   await next.click("#offer-manage");
-  const focused = () => document.querySelector("foretoken-widget").shadowRoot.activeElement?.className;
-  await next.waitForFunction(`(${focused})() === "kept-models"`);
+  await next.locator(".kept-models:focus").waitFor();
   assert.match(await text(next, "#kept-list"), /qwen2\.5-0\.5b-instruct-q8_0\.gguf/);
   await next.locator("#kept-list button").click();
   await next.locator("#kept-list .empty").waitFor();
@@ -147,10 +146,10 @@ test("models load from the catalog, by name and by address, and errors appear at
   await page.check("#pairs [value=smollm2-360m]");
   assert.match(
     await card("smollm2-360m").innerText(),
-    /SmolLM2 360M Instruct, Q8_0, 386\.4 MB; SmolLM2 135M Instruct, .*\. 135M Instruct drafts for it/,
+    /SmolLM2 360M Instruct, Q8_0, 386\.4 MB; SmolLM2 135M Instruct, .*\. SmolLM2 135M Instruct drafts for it/,
   );
   assert.equal(await text(page, "#load"), "Load 491.9 MB");
-  const facts = /^Downloads from http.*keeps it in this browser.*room for .*of memory\.$/;
+  const facts = /^Downloads from http.*the files stay in this browser.*room for .*of memory\.$/;
   assert.match(await text(page, "#load-facts"), facts);
   const paths = [await known("smollm2-360m"), await known("smollm2-135m")].map(
     ({ repository, revision, file }) => `/${repository}/resolve/${revision}/${file}`,

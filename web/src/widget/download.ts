@@ -76,7 +76,7 @@ export class DownloadCard {
     if (!models) return this.#hide();
     this.#open(models);
     this.#running = true;
-    this.#show("running", "Asking for the files");
+    this.#show(given.cache === "off" ? "loading" : "running", "Asking for the files"); // without a store nothing stays
   }
 
   #open(models: Unfinished): void {

@@ -1,5 +1,4 @@
 /** What the page says of an offer: its size, its memory, its licences, and what drafts for its model. */
-import { isBuiltIn } from "../engine/known-models.ts";
 import { downloadOf, filesOf, memoryOf, type Offer } from "../engine/offers.ts";
 import { el } from "./dom.ts";
 import * as format from "./format.ts";
@@ -30,9 +29,7 @@ export function licences(offer: Offer): (Node | string)[] {
 }
 
 /** Says what drafts for an offer's model. */
-export function drafted({ model, draft, head }: Offer): string {
+export function drafted({ draft, head }: Offer): string {
   if (head) return "Drafts from the target's own features (method eagle3); Automatic weighs both drafters.";
-  if (!draft) return "Without a draft model: only methods that draft from the text.";
-  const same = draft.title.startsWith(model.family) ? draft.title.slice(model.family.length).trim() : draft.title;
-  return `${isBuiltIn(model) ? draft.title : same} drafts for it.`;
+  return draft ? `${draft.title} drafts for it.` : "No draft model: it drafts from the text alone.";
 }

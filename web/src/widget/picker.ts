@@ -315,11 +315,11 @@ export class Picker {
   #aboutOffer(): string {
     const { bytes } = downloadOf(this.#offer);
     const { free } = this.#kept;
-    const keeps = this.#keep.checked ? "keeps it in this browser" : "keeps nothing: each visit downloads it again";
+    const keeps = this.#keep.checked ? "the files stay in this browser" : "each visit downloads the files again";
     const room = !this.#keep.checked || free === undefined ? "" : ` There is room for ${format.bytes(free)}.`;
     const short = this.#keep.checked && free !== undefined && bytes > free ? " Delete stored models first." : "";
     const takes = `Loading takes ${memory(this.#offer)}.`;
-    return `Downloads from ${hostName(this.#options.hub ?? HUB)} and ${keeps}.${room}${short} ${takes}`;
+    return `Downloads from ${hostName(this.#options.hub ?? HUB)}; ${keeps}.${room}${short} ${takes}`;
   }
 
   /** Says which hosts a click asks for the names in the fields. */
