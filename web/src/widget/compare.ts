@@ -86,6 +86,9 @@ export interface CompareHooks {
 
 /** Milliseconds of turns after which no other begins. */
 const LIMIT = 15_000;
+/** Milliseconds of decoding after which the untimed run ends, and the fewest tokens of it: all runs get its length. */
+const LONGEST = LIMIT / 4;
+const SHORTEST = 16;
 /** The fewest pairs whose interval has a confidence of 95 %. */
 const FEWEST = 6;
 /** An interval of a ratio near 1 is narrow if its ends differ by this factor. */
@@ -126,7 +129,8 @@ interface Turn {
 type Way = "plain" | "speculative";
 
 /**
- * Decodes once each way without timing, so that neither pays for compilation. Then runs both in turn, alternating which
+ * Decodes once each way without timing, so that neither pays for compilation, and to find a length that leaves time for
+ * several turns. Then runs both in turn, alternating which
  * comes first, so that a machine that slows down favours neither; nothing is drawn meanwhile. Returns undefined if
  * `stop` aborts.
  */
@@ -136,8 +140,8 @@ export async function compare(
   { turns: wanted, onProgress, now = () => performance.now() }: CompareHooks = {},
   stop?: AbortSignal,
 ): Promise<Comparison | undefined> {
-  const requests: Record<Way, GenerateRequest> = { plain: plainOf(request), speculative: request };
-  const run = async (way: Way): Promise<Run | undefined> => {
+  const requests: Record<Way, GenerateRequest> = { plain: plainOf(request), speculative: { ...request } };
+  const run = async (way: Way, longest = Infinity): Promise<Run | undefined> => {
     if (stop?.aborted) return undefined;
     const { prompt, ...rest } = requests[way];
     // Neither run may reuse the other one's prefill.
@@ -145,14 +149,24 @@ export async function compare(
     const end = (): void => running.stop();
     stop?.addEventListener("abort", end);
     const rounds: RoundEvent[] = [];
-    for await (const round of running) rounds.push(round);
+    let first: number | undefined; // the time of the first round
+    let cut = false;
+    for await (const round of running) {
+      rounds.push(round);
+      first ??= now();
+      if (now() - first < longest || round.counts.output_tokens < SHORTEST) continue;
+      for (const one of Object.values(requests)) one.max_tokens = round.counts.output_tokens;
+      cut = true;
+      break; // which stops it
+    }
     const result = await running.result;
     stop?.removeEventListener("abort", end);
-    return result.finish === "aborted" ? undefined : { result, rounds, trace: await running.trace() };
+    if (result.finish === "aborted" && !cut) return undefined;
+    return { result, rounds, trace: await running.trace() };
   };
 
   onProgress?.({ text: "Decoding once each way first, which does not count", done: 0 });
-  for (const way of ["plain", "speculative"] as const) if (!(await run(way))) return undefined;
+  if (!(await run("plain", LONGEST)) || !(await run("speculative"))) return undefined;
   const begin = now();
   const exactness = exactnessOf(request);
   const exact = exactness === "exact" || (exactness === "distribution" && !request.temperature);

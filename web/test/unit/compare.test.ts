@@ -1,7 +1,7 @@
 /** Comparisons with scripted engines and clocks: their statistics, when they end, and their verdicts. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { CostReport, GenerateRequest, Result } from "../../src/protocol/protocol.ts";
+import type { CostReport, GenerateRequest, Result, RoundEvent } from "../../src/protocol/protocol.ts";
 import { compare, type Comparison, firstDifference, isNoise, plainOf, verdictOf } from "../../src/widget/compare.ts";
 import { estimate, spread } from "../../src/widget/interval.ts";
 
@@ -125,6 +125,45 @@ test("a noisy engine ends when its interval is narrow, a slow one after fifteen 
   const far = draws(5);
   const large = await run({ speed: (way) => (way === "none" ? 1000 : 3000) * Math.exp(0.12 * normal(far)), tau: 4 });
   assert.ok(large.turns < 30 && large.interval[1] / large.interval[0] > 1.06, `${large.turns} turns`);
+});
+
+test("a slow machine compares the tokens that it writes in a few seconds, and sixteen at least", async () => {
+  const compared = async (speed: number): Promise<[number, number, number]> => {
+    let time = 0;
+    const asked: (number | undefined)[] = [];
+    const engine = {
+      costs: () => Promise.reject(new Error("none")),
+      generate(_prompt: string, { policy, max_tokens }: Partial<GenerateRequest> = {}) {
+        asked.push(max_tokens);
+        const ids: number[] = [];
+        let ended: (finish: string) => void;
+        const finish = new Promise<string>((resolve) => (ended = resolve));
+        const stats = { decode_tok_s: speed, acceptance_length: 1, verify_ms: 1000 / speed };
+        const result = finish.then((finish) => ({ token_ids: ids, finish, stats }) as unknown as Result);
+        async function* rounds() {
+          try {
+            while (ids.length < max_tokens!) {
+              time += 1000 / (policy === "none" ? speed : 2 * speed);
+              ids.push(ids.length);
+              yield { tokens: [], counts: { output_tokens: ids.length } } as unknown as RoundEvent;
+            }
+            ended("length");
+          } finally {
+            ended("aborted"); // the loop was left
+          }
+        }
+        return { result, stop() {}, trace: () => Promise.resolve(new Uint8Array()), [Symbol.asyncIterator]: rounds };
+      },
+    };
+    const { length, turns } = (await compare(engine, request, { now: () => time }))!;
+    assert.deepEqual(asked, [64, ...Array.from({ length: 1 + 2 * turns }, () => length)]);
+    return [length, turns, Math.round(time / 1000)];
+  };
+  assert.deepEqual(await compared(1000), [64, 6, 1]);
+  const [length, turns, seconds] = await compared(8);
+  const found = `${length} tokens, ${turns} turns, ${seconds} s`;
+  assert.ok(length > 28 && length < 34 && turns === 3 && seconds < 27, found);
+  assert.deepEqual((await compared(2)).slice(0, 2), [16, 2]);
 });
 
 test("other work is no result, unless the difference is clear all the same", async () => {
