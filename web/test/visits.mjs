@@ -162,6 +162,7 @@ async function measure(server, name, profiles, condition) {
       replies: median(of("replies")),
       drafted: median(of("drafted")),
       tau: median(of("tau")),
+      least_tau: Math.min(...of("tau")),
       compared: median(of("ratio")),
       least_compared: Math.min(...of("ratio")),
       lowest_end: Math.min(...of("high")),
