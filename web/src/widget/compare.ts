@@ -38,7 +38,7 @@ export interface Comparison {
   confidence: number;
   /** How much the speed of plain decoding varied, which does the same work each time: upper over lower quartile. */
   plain_spread: number;
-  /** Other work disturbed the turns: plain decoding varied, and the interval stayed wide. */
+  /** Other work disturbed the turns: plain decoding varied, and the interval is wide. */
   disturbed: boolean;
   /** What the target's passes cost here by rows; missing if `disturbed`, or if timing them would take too long. */
   costs?: readonly PassCost[];
@@ -92,10 +92,14 @@ const SHORTEST = 16;
 /** The fewest pairs whose interval has a confidence of 95 %. */
 const FEWEST = 6;
 /** An interval of a ratio near 1 is narrow if its ends differ by this factor. */
-const NARROW = 1.06;
+const NARROW = 1.08;
 /** A wider one does where the ratio is far from 1: this share of its distance, in logarithms. */
 const FAR = 0.25;
-/** The quartiles of plain decoding's speeds differ by more than this factor where other work disturbs it. */
+/**
+ * Other work disturbs a comparison whose interval's ends and plain decoding's quartiles differ by more than these
+ * factors.
+ */
+const WIDE = 1.25;
 const DISTURBED = 1.15;
 /** The last turns, of which one is shown. */
 const LATE = 8;
@@ -206,7 +210,7 @@ export async function compare(
   const [plain, speculative] = [shown.plain.result, shown.speculative.result];
   const difference = firstDifference(plain.token_ids, speculative.token_ids);
   const varied = spread(speeds.plain);
-  const disturbed = varied > DISTURBED && width(of) > 1;
+  const disturbed = varied > DISTURBED && of.high / of.low > WIDE;
   const costs = disturbed ? undefined : await costsOf(engine, plain.stats.verify_ms, stop);
   const measured: Omit<Comparison, "verdict"> = {
     plain,
@@ -285,7 +289,10 @@ export function verdictOf(c: Omit<Comparison, "verdict">): Verdict {
       ? `but the text differs from token ${c.difference + 1} on`
       : `${c.equal} of ${c.length} tokens the same`;
   const written = c.acceptance_length;
-  const took = `A step wrote ${written.toFixed(1)} tokens and took ${(written / c.ratio).toFixed(1)} times as long.`;
+  const took =
+    written < 1.05
+      ? "Hardly anything was guessed."
+      : `A step wrote ${written.toFixed(1)} tokens and took ${(written / c.ratio).toFixed(1)} times as long.`;
   const parts = [slower && took, slower && c.costs && explain(c.costs), c.guessed && "Steps were not timed yet."];
   const why = parts.filter(Boolean).join(" ");
   const all = { line: `${line}, ${text}`, why, good: true };
