@@ -138,6 +138,11 @@ async function lives(t, browser, threads) {
   await ready(browser, `?${query}&target=models/talking.gguf&draft=models/demo/draft-q8_0.gguf`);
   const answer = await generate(browser, { message: "Close closes the file." });
   assert.ok(answer.output.includes("Close closes the file.") && answer.output.includes(answer.text), answer.output);
+  await browser.run(`
+    const total = document.querySelector("foretoken-widget").shadowRoot.getElementById("conversations-total");
+    for (const end = Date.now() + given.patience; !total.textContent.startsWith("1 "); )
+      if (Date.now() > end) throw new Error("the conversation is not kept: " + total.textContent);
+      else await new Promise((resolve) => setTimeout(resolve, 20));`, { patience: TIMEOUT });
 
   // Models of another origin are kept in the origin's private file system, where the browser has one.
   const kept = await browser.run(`return typeof navigator.storage?.getDirectory === "function"`);

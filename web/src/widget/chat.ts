@@ -407,6 +407,7 @@ export class ChatView {
         ),
       );
     if (nodes.length === 0 && this.#engine) nodes.push(...this.#questions(this.#engine.info));
+    this.#root.toggleAttribute("data-answered", messages.length > 0);
     const grown = messages.length > this.#drawn; // otherwise the reader may have scrolled up
     this.#drawn = messages.length;
     following(this.log, () => this.log.replaceChildren(...nodes));
@@ -449,7 +450,7 @@ export class ChatView {
       actions.append(edit);
     }
     if (message.role === "assistant") {
-      const copies = el("button", { type: "button", class: "quiet copies", "aria-label": "Copy this answer" }, "Copy");
+      const copies = el("button", { type: "button", class: "quiet copies" }, "Copy");
       copies.addEventListener("click", () => void copy(message.content, copies));
       actions.append(copies);
     }

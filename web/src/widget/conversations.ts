@@ -3,8 +3,8 @@
  * has ended.
  *
  * No browser says whether a window is private. Firefox and Safari refuse such a window the private file system, so
- * there nothing is kept. Chromium gives it one, but holds all storage of private windows in memory and drops it with
- * the last of them. With the switch below the list off, nothing is kept in any window.
+ * there nothing is kept. Chromium and WebKitGTK do not, but hold all storage of private windows in memory and drop it
+ * with the last of them. With the switch below the list off, nothing is kept in any window.
  */
 import type { Message } from "../protocol/protocol.ts";
 import { bytes } from "../sources/bytes.ts";
@@ -62,7 +62,8 @@ class Database {
   /** Opens the database; undefined in windows that keep nothing, and in browsers without one. */
   static async open(): Promise<Database | undefined> {
     try {
-      await navigator.storage.getDirectory();
+      // Missing on insecure origins, and in WebKitGTK in any window.
+      await navigator.storage?.getDirectory?.();
       const request = indexedDB.open(DATABASE, 1);
       request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: "id" });
       const db = await done(request);
@@ -192,7 +193,7 @@ export class Conversations {
     try {
       const before = id === undefined ? undefined : await this.#database.get(id);
       const { begun } = before ?? { begun: now };
-      const kept = { id: before?.id ?? crypto.randomUUID(), begun, changed: now, model, messages };
+      const kept = { id: before?.id ?? `${now}-${Math.random()}`, begun, changed: now, model, messages };
       await this.#database.put(kept);
       setText(this.#said, "");
       await this.refresh();
