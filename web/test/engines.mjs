@@ -107,6 +107,21 @@ const GENERATE = `
   const output = shown(given.message === undefined ? "output" : "transcript").textContent;
   return { text, finish, tokens: [...token_ids], output };`;
 
+/** Runs the recording's text on the first screen, and returns what is replayed. */
+const STAGE = `
+  const until = async (condition) => {
+    for (const end = Date.now() + given.patience; !condition() && Date.now() < end; )
+      await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  const player = document.querySelector("foretoken-tree");
+  await until(() => player.trace);
+  const { prompt } = player.trace;
+  document.getElementById("run-here").click();
+  await until(() => /^Written here/.test(document.getElementById("live").textContent));
+  await until(() => player.playing);
+  await until(() => player.shadowRoot.querySelector(".flight"));
+  return [player.trace.prompt === prompt, player.trace.rounds.length > 0, player.playing];`;
+
 const generate = (browser, given = {}) => browser.run(GENERATE, given);
 
 /** Decodes in bench.html, whose script WebKit may still be loading. */
@@ -134,6 +149,9 @@ async function lives(t, browser, threads) {
   assert.equal(stopped.finish, "aborted");
   assert.ok(stopped.tokens.length > 0 && stopped.tokens.length < 400, `${stopped.tokens.length} tokens`);
   await state(browser, "ready");
+
+  await ready(browser, `?${query}`);
+  assert.deepEqual(await browser.run(STAGE, { patience: TIMEOUT }), [true, true, true], "the first screen");
 
   await ready(browser, `?${query}&target=models/talking.gguf&draft=models/demo/draft-q8_0.gguf`);
   const answer = await generate(browser, { message: "Close closes the file." });

@@ -544,7 +544,7 @@ test(
       const page = await (await real.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
       const shot = (name, of = page) => of.screenshot({ path: path.join(pictures, `page-${name}.png`) });
       try {
-        await page.goto(`${own.url}${webgpu ? "?device=webgpu" : ""}#run`);
+        await page.goto(`${own.url}${webgpu ? "?device=webgpu#run" : ""}`);
         await work(page, shot);
       } finally {
         await real.close();
@@ -587,12 +587,13 @@ test(
         await page.setViewportSize({ width: 390, height: 844 });
         await shot("phone");
         await page.setViewportSize({ width: 1280, height: 800 });
+        await page.click("#tab-run");
         await generated(page, () => page.click("#generate"));
         await shot("no-webgpu");
         await page.click("#tab-chat");
         await page.fill("#message", "What does strings.Fields do?");
         await generated(page, () => page.click("#send"));
-        await page.evaluate(() => scrollTo(0, 0));
+        await page.evaluate(() => document.getElementById("tabs").scrollIntoView());
         await shot("chat");
       });
     } finally {

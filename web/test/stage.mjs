@@ -268,6 +268,26 @@ for (const [name, prepare, says] of [
     await context.close();
   });
 
+test("the button stops its run too, and what was written is replayed", limit, async () => {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce" });
+  const { page } = await openPage(context);
+  await page.goto(`${host.url}site/?device=reference&policy=chain&depth=2`);
+  await page.fill("#prompt", "func add(a, b int) int {\n"); // an edited prompt is run, not the recording's
+  await page.evaluate(() => {
+    const button = document.getElementById("run-here");
+    document
+      .querySelector("foretoken-widget")
+      .addEventListener("foretoken-round", () => button.click(), { once: true });
+    button.click();
+  });
+  await page.locator("#live", { hasText: "Written here" }).waitFor();
+  const { prompt, finish } = await page.evaluate(() => document.querySelector("foretoken-tree").trace);
+  assert.deepEqual([prompt, finish], ["func add(a, b int) int {\n", "aborted"]);
+  assert.deepEqual([(await state(page)).button, (await state(page)).playing], ["Watch again", false]);
+  assert.equal(await page.locator("#run-here").innerText(), "Run it again");
+  await context.close();
+});
+
 test("no errors in a console, and no engine for a player", () => {
   assert.deepEqual(
     records.flatMap((record) => record.errors),

@@ -21,7 +21,7 @@ export function stage(widget: ForetokenWidget): void {
 
   widget.addEventListener("foretoken-ready", (event) => {
     const { device } = (event as CustomEvent<EngineInfo>).detail;
-    live.textContent = `A recording plays. Here: ${place(device)}.`;
+    live.textContent = `${player.hasAttribute("src") ? "A recording plays. " : ""}Here: ${place(device)}.`;
   });
   widget.addEventListener("foretoken-error", (event) => {
     if (widget.engine) return;
@@ -32,7 +32,7 @@ export function stage(widget: ForetokenWidget): void {
   new MutationObserver(() => {
     const busy = ["waiting", "generating", "comparing", "benchmarking"].includes(widget.state);
     if (busy && player.playing) player.pause();
-    button.disabled = busy;
+    button.disabled = busy && !running;
   }).observe(widget, { attributeFilter: ["data-state"] });
   widget.addEventListener("foretoken-round", (event) => {
     if (running) player.add((event as CustomEvent<RoundEvent>).detail);
@@ -40,31 +40,37 @@ export function stage(widget: ForetokenWidget): void {
 
   const run = async (): Promise<void> => {
     const app = await widget.open();
-    recorded ??= player.trace?.prompt;
+    const before = player.trace;
+    recorded ??= before?.prompt;
     if (app.prompt === initialPrompt(widget) && recorded) app.prompt = recorded;
     running = true;
-    button.disabled = true;
-    widget.addEventListener("foretoken-start", () => player.begin(app.prompt), { once: true });
+    button.textContent = "Stop";
+    const begun = new AbortController();
+    widget.addEventListener("foretoken-start", () => player.begin(app.prompt), { once: true, signal: begun.signal });
     try {
       const result = await widget.generate();
       const trace = readTrace(await widget.trace());
       const { draft, target } = widget.engine!.info;
       player.setAttribute("draft", draft?.name ?? "");
       player.setAttribute("target", target.name);
-      live.textContent = said(result.token_ids.length, trace);
+      player.removeAttribute("src"); // the recording's
       player.trace = trace;
       player.show(trace.rounds.length);
-      await new Promise((resolve) => setTimeout(resolve, READING));
-      if (player.trace === trace) player.play();
+      live.textContent = said(result.token_ids.length, trace);
     } catch (cause) {
+      if (!player.trace) player.trace = before;
       live.textContent = (cause as Error).message;
     } finally {
+      begun.abort();
       running = false;
-      button.disabled = false;
       button.textContent = "Run it again";
     }
+    const { trace } = player;
+    if (trace === before || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    await new Promise((resolve) => setTimeout(resolve, READING));
+    if (player.trace === trace) player.play();
   };
-  button.addEventListener("click", () => void run());
+  button.addEventListener("click", () => (running ? widget.stop() : void run()));
 }
 
 /** Where the models run, as a part of a sentence. */
