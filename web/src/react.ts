@@ -24,6 +24,7 @@ import {
   type Result,
   type RoundEvent,
 } from "./foretoken.ts";
+import type { ForetokenRace, ForetokenTree, RaceTraces, Trace } from "./player/player.ts";
 import type { Attribute } from "./widget/attributes.ts";
 
 /** The state of a component's engine and of its last generation. */
@@ -166,10 +167,29 @@ export type WidgetProps = DetailedHTMLProps<HTMLAttributes<ForetokenWidget>, For
   WidgetAttributes &
   WidgetListeners;
 
+/** The properties of `<foretoken-tree>` in JSX. */
+export type TreeProps = DetailedHTMLProps<HTMLAttributes<ForetokenTree>, ForetokenTree> & {
+  src?: string | undefined;
+  autoplay?: boolean | undefined;
+  draft?: string | undefined;
+  target?: string | undefined;
+  trace?: Trace | undefined;
+  "onforetoken-shown"?: ((event: CustomEvent<{ round: number }>) => void) | undefined;
+};
+
+/** The properties of `<foretoken-race>` in JSX. */
+export type RaceProps = DetailedHTMLProps<HTMLAttributes<ForetokenRace>, ForetokenRace> & {
+  plain?: string | undefined;
+  speculative?: string | undefined;
+  traces?: RaceTraces | undefined;
+};
+
 declare module "react" {
   namespace JSX {
     interface IntrinsicElements {
       "foretoken-widget": WidgetProps;
+      "foretoken-tree": TreeProps;
+      "foretoken-race": RaceProps;
     }
   }
 }

@@ -177,6 +177,10 @@ export function Continue() {
     <button onClick={() => void generate("x", { max_tokens: 3 })}>{text}{result?.stats.rounds}</button>
     <foretoken-widget full max-tokens={8} coupled="false" ref={(widget) => void widget?.load()}
       onforetoken-done={({ detail }) => console.log(detail.text.length)} />
+    <foretoken-tree src="run.trace" autoplay onforetoken-shown={({ detail }) => console.log(detail.round)} />
+    <foretoken-race plain="a.trace" speculative="b.trace" />
+    {/* @ts-expect-error: a trace is no text */}
+    <foretoken-tree trace="run.trace" />
     {/* @ts-expect-error: no such attribute */}
     <foretoken-widget maxtokens="8" />
     {/* @ts-expect-error: false would be no attribute */}

@@ -64,7 +64,7 @@ export function pictureOf(trace: Trace, theme: Element, options: PictureOptions 
   const passes = passesOf(trace);
   write(verdict ?? passes, MARGIN, 142, `600 ${fitting(to, verdict ?? passes, 44)}px ${SANS}`, colour("--fg"));
   const idea = "A small model guesses ahead, the large one checks all guesses in one pass: the same text, sooner.";
-  write(verdict ? `${passes}: the same text, sooner.` : idea, MARGIN, 182, `400 21px ${SANS}`, colour("--muted"));
+  write(verdict ? `${passes}.` : idea, MARGIN, 182, `400 21px ${SANS}`, colour("--muted"));
 
   const tree = bestTree(trace);
   const text = tree ? TEXT : { ...TEXT, width: WIDTH - 2 * MARGIN };

@@ -17,15 +17,17 @@ export interface LastRun {
   verdict?: string;
 }
 
-/** Shows the link of the last run, or of the prompt and the settings if the prompt has changed since. */
+/** Shows a link to the last run, or to prompt and settings if the prompt has changed, and the buttons that save it. */
 export async function share(widget: ForetokenWidget, last: LastRun | undefined): Promise<void> {
   try {
     const app = await widget.open();
-    const run = last?.result && last.request.prompt === app.prompt ? last : undefined;
+    const run = last?.result ? last : undefined;
     // The engine may have gone on to other work.
     const bytes = run && (run.trace ?? (await widget.trace().catch(() => undefined)));
-    const made = bytes && (await linkOfRun(run.request, readTrace(bytes), location.href));
-    const link = made?.link ?? linkOf(app.chosen, location.href);
+    // An answer of a conversation has no prompt: it means nothing without the messages before it.
+    const shown = run?.request.prompt === app.prompt && app.prompt !== "";
+    const made = shown && bytes && (await linkOfRun(run.request, readTrace(bytes), location.href));
+    const link = made ? made.link : linkOf(app.chosen, location.href);
     const field = el("input", { id: "link", readonly: true, "aria-label": "The link" });
     field.value = link;
     const copied = await navigator.clipboard?.writeText(link).then(
