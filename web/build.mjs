@@ -170,7 +170,7 @@ async function bundle() {
         ...needs(engine),
       ]),
     ],
-    embedded: [...new Set([...Object.keys(MODULES), "embed.js"].flatMap((name) => needs(name, true)))],
+    embedded: [...new Set([...Object.keys(MODULES), "embed.js", "worker.js"].flatMap((name) => needs(name, true)))],
   };
 }
 
