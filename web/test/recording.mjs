@@ -2,7 +2,7 @@
  * Records the first screen of the page as a visitor sees it, from the address on, as an animated WebP file. Needs
  * img2webp, of the package webp.
  *
- *   node test/recording.mjs FILE [--seconds 12] [--device cpu] [--quality 60]
+ *   node test/recording.mjs FILE [--seconds 12] [--device cpu] [--quality 85]
  */
 import { execFileSync } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -16,7 +16,7 @@ const { values: flags, positionals } = parseArgs({
   options: {
     seconds: { type: "string", default: "12" },
     device: { type: "string", default: "cpu" },
-    quality: { type: "string", default: "60" },
+    quality: { type: "string", default: "85" },
   },
 });
 const [file] = positionals;
