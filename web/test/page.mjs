@@ -457,7 +457,7 @@ test(
       host.down(true);
       await go("?policy=chain&max-tokens=8&device=cpu");
       assert.equal(await write(), first, "the same text without a network");
-      for (const tab of ["compare", "benchmark"]) {
+      for (const tab of ["compare", "playground", "benchmark"]) {
         await page.click(`#tab-${tab}`);
         await page.waitForSelector(`#panel-${tab} > *`); // code that loads on demand is cached too
       }

@@ -4,8 +4,8 @@ import type { EngineInfo } from "../protocol/protocol.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { byId, showMessage } from "./toolbar.ts";
 
-type Name = "run" | "chat" | "compare" | "benchmark";
-const NAMES: readonly Name[] = ["run", "chat", "compare", "benchmark"];
+type Name = "run" | "chat" | "compare" | "playground" | "benchmark";
+const NAMES: readonly Name[] = ["run", "chat", "compare", "playground", "benchmark"];
 
 /** The tab that a fragment names; links from before Compare and Race became one name #race. */
 const named = (fragment: string): Name | undefined =>
@@ -32,6 +32,7 @@ export function tabs(widget: ForetokenWidget): void {
     const panel = tab(name).getAttribute("aria-controls");
     for (const one of document.querySelectorAll<HTMLElement>("[role=tabpanel]")) one.hidden = one.id !== panel;
     if (name === "compare") await compare(widget);
+    else if (name === "playground") await playground(widget);
     else if (name === "benchmark") await benchmark(widget);
   };
 
@@ -83,4 +84,13 @@ async function compare(widget: ForetokenWidget): Promise<void> {
   made.widget = widget;
   host.append(made);
   made.refresh();
+}
+
+async function playground(widget: ForetokenWidget): Promise<void> {
+  const host = byId("panel-playground");
+  const { ForetokenPlayground } = await import("../playground/element.ts");
+  if (host.childElementCount > 0) return;
+  const made = new ForetokenPlayground();
+  made.widget = widget;
+  host.append(made);
 }

@@ -52,7 +52,7 @@ export const DEVICES: readonly Device[] = [
   },
   {
     id: "large",
-    name: `GPU, target of 4B parameters (${gpu.data.adapter.name})`,
+    name: `GPU, 4B target (${gpu.data.adapter.name})`,
     costs: { verify: large.verify, chain: gpu.data.costs.chain },
   },
 ];

@@ -61,7 +61,8 @@ export function summary(tree: EventTree): string {
 }
 
 export class TreeView {
-  readonly #svg = svg("svg", { class: "tree", role: "tree", "aria-label": "The tree of the last round" });
+  readonly #svg = svg("svg", { class: "tree", role: "tree" });
+  readonly #name: string;
   readonly #details: HTMLElement;
   readonly #text: HTMLElement;
   #tree: EventTree | undefined;
@@ -70,7 +71,9 @@ export class TreeView {
   #current = 0;
 
   /** Draws in the scrolling `box`, describes a node in `details`, and the tree in `text` while that is open. */
-  constructor(box: HTMLElement, details: HTMLElement, text: HTMLElement) {
+  constructor(box: HTMLElement, details: HTMLElement, text: HTMLElement, name = "The tree of the last round") {
+    this.#name = name;
+    this.#svg.setAttribute("aria-label", name);
     this.#details = details;
     this.#text = text;
     box.replaceChildren(this.#svg);
@@ -136,7 +139,7 @@ export class TreeView {
     }
     this.#svg.setAttribute("width", String(ROOT + columns * COLUMN + 6));
     this.#svg.setAttribute("height", String(Math.max(height, LEAF.verified)));
-    this.#svg.setAttribute("aria-label", `The tree of the last round: ${summary(tree)}`);
+    this.#svg.setAttribute("aria-label", `${this.#name}: ${summary(tree)}`);
     this.#svg.replaceChildren(svg("g", { "aria-hidden": "true" }, ...edges), ...nodes);
     this.#current = 0;
     this.#tell(undefined);

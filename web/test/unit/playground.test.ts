@@ -17,6 +17,7 @@ import {
   yieldOf,
 } from "../../src/playground/model.ts";
 import { DEVICES, MOST, RUNS } from "../../src/playground/recorded.ts";
+import { STORIES } from "../../src/playground/stories.ts";
 import type { EventTree } from "../../src/protocol/generation.ts";
 import { readTrace } from "../../src/protocol/trace.ts";
 
@@ -132,4 +133,25 @@ test("the best shape of a size has that size, and no other of the size is faster
         if (brought.rows > nodes - 0.5) assert.ok(speedup(costs, shape, brought) <= choice.speedup + 1e-9);
       }
   }
+});
+
+test("each story shows what it says", () => {
+  const story = (name: string) => {
+    const { shape, temperature, device } = STORIES.find(({ id }) => id === name)!;
+    const { trees } = RUNS.find((run) => run.temperature === temperature)!;
+    const brought = yieldOf(trees, shape);
+    const speeds = new Map(DEVICES.map(({ id, costs }) => [id, speedup(costs, shape, brought)]));
+    const { costs } = DEVICES.find(({ id }) => id === device)!;
+    return { ...brought, trees, speeds, shape, here: speeds.get(device)!, costs };
+  };
+  for (const [device, speed] of story("chain").speeds) assert.ok(speed > 1, `${device}: ${speed}`);
+  const wide = story("wide");
+  for (const shape of shapes) {
+    const other = yieldOf(wide.trees, shape);
+    assert.ok(other.tokens <= wide.tokens && speedup(wide.costs, shape, other) >= wide.here);
+  }
+  const { here, tokens, shape } = story("disagrees");
+  assert.ok(here < 1 && tokens - 1 < shape.depth / 2, `${here} with ${tokens} tokens`);
+  const { speeds } = story("devices");
+  assert.ok(speeds.get("gpu")! > 1 && speeds.get("cpu")! < 1);
 });
