@@ -23,4 +23,4 @@ export { BUILTIN_HEAD, BUILTIN_PAIR } from "./engine/builtin.ts";
 export const Foretoken: Entry = { load: (options) => loadInWorker(options, withBuiltin) };
 
 export { ForetokenWidget, type WidgetState } from "./widget/element.ts";
-export type { Comparison } from "./widget/compare.ts";
+export type { CompareHooks, CompareProgress, Comparison, Verdict } from "./widget/compare.ts";
