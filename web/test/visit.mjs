@@ -260,7 +260,8 @@ for (const [name, viewport] of [
     const embed = async (page) => {
       const below = () => page.evaluate(() => document.getElementById("below").getBoundingClientRect().top + scrollY);
       const before = await below();
-      await page.evaluate(() => (window.shift = 0)); // without what the page did until it had the element
+      // Without what the page did until it had the element.
+      await page.evaluate(() => ([window.shift, window.moved] = [0, []]));
       await generated(page, () => page.locator("#generate").click());
       const steps = await text(page, "#gain");
       assert.match(steps, /^12 tokens in \d+ steps/);
