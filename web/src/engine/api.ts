@@ -19,7 +19,6 @@ export interface Foretoken {
   load(options?: LoadOptions): Promise<Engine>;
 }
 
-export { MODELS, type KnownDrafter, type KnownFile, type KnownModel } from "./known-models.ts";
 export type { Conversation } from "./conversation.ts";
 export type { BenchRun, EmbedOptions, Engine, FileSource, LoadOptions, MeasureOptions, ModelSource } from "./engine.ts";
 export { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
