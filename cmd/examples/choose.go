@@ -9,6 +9,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"os/exec"
 	"path"
@@ -165,7 +166,8 @@ var packages = []string{"bufio", "bytes", "context", "crypto/rand", "crypto/sha2
 // reads each of its parameters, does not call itself and has no line twice.
 func fileOf(function string) (string, bool) {
 	const clause = "package completed\n"
-	file, err := parser.ParseFile(token.NewFileSet(), "f.go", clause+function, 0)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "f.go", clause+function, 0)
 	if err != nil || len(file.Decls) != 1 || !differ(function) {
 		return "", false
 	}
@@ -173,19 +175,19 @@ func fileOf(function string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	used := map[*ast.Object]bool{} // parameters and the function itself among them
-	ast.Inspect(f.Body, func(n ast.Node) bool {
-		if name, ok := n.(*ast.Ident); ok {
-			used[name.Obj] = true
-		}
-		return true
-	})
-	if used[f.Name.Obj] {
+	info := types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}}
+	names := types.Config{Error: func(error) {}} // nothing is imported yet
+	_, _ = names.Check("completed", set, []*ast.File{file}, &info)
+	used := map[types.Object]bool{} // parameters and the function itself among them
+	for _, object := range info.Uses {
+		used[object] = true
+	}
+	if used[info.Defs[f.Name]] {
 		return "", false
 	}
 	for _, field := range f.Type.Params.List {
 		for _, name := range field.Names {
-			if !used[name.Obj] {
+			if !used[info.Defs[name]] {
 				return "", false
 			}
 		}
