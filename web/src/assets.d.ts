@@ -30,6 +30,12 @@ declare module "foretoken:examples" {
   export default chosen;
 }
 
+/** The prompt of the first of them. */
+declare module "foretoken:first-prompt" {
+  const prompt: string;
+  export default prompt;
+}
+
 /** The models of models/catalog.json. */
 declare module "foretoken:models" {
   const models: readonly import("./engine/known-models.ts").KnownModel[];

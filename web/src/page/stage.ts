@@ -3,7 +3,7 @@ import type { ForetokenError } from "../protocol/errors.ts";
 import type { DeviceInfo, EngineInfo, RoundEvent } from "../protocol/protocol.ts";
 import { readTrace, type Trace } from "../protocol/trace.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
-import { initialPrompt } from "../widget/examples.ts";
+import { initialPrompt } from "../widget/initial-prompt.ts";
 import * as format from "../widget/format.ts";
 import { counted } from "../player/order.ts";
 import type { ForetokenTree } from "../player/tree-player.ts";

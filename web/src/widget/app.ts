@@ -21,7 +21,7 @@ import { Confirm } from "./confirm.ts";
 import type { CompareHooks, CompareProgress, Comparison } from "./compare.ts";
 import { setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
-import { initialPrompt } from "./examples.ts";
+import { initialPrompt } from "./initial-prompt.ts";
 import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";

@@ -48,7 +48,7 @@ import type { WidgetApp, WidgetState } from "./app.ts";
 import { ATTRIBUTES } from "./attributes.ts";
 import type { CompareHooks, Comparison } from "./compare.ts";
 import { el, setText, sheet } from "./dom.ts";
-import { initialPrompt, EXAMPLES } from "./examples.ts";
+import { FIRST_PROMPT, initialPrompt } from "./initial-prompt.ts";
 
 export type { WidgetState } from "./app.ts";
 
@@ -83,7 +83,7 @@ export class ForetokenWidget extends Base {
 
   constructor() {
     super();
-    this.#prompt.value = EXAMPLES[0]!.prompt;
+    this.#prompt.value = FIRST_PROMPT;
     this.#root.adoptedStyleSheets = [themeStyle, controlsStyle, facadeStyle].map(sheet);
     this.#root.append(
       el(
@@ -130,7 +130,7 @@ export class ForetokenWidget extends Base {
 
   attributeChangedCallback(name: string, _old: string | null, value: string | null): void {
     if (this.#app) this.#app.attribute(name, value);
-    else if (name === "prompt" || (name === "target" && this.#prompt.value === EXAMPLES[0]!.prompt))
+    else if (name === "prompt" || (name === "target" && this.#prompt.value === FIRST_PROMPT))
       this.#prompt.value = initialPrompt(this);
   }
 

@@ -11,8 +11,3 @@ export interface Example {
 
 /** Functions for the built-in pair, which cmd/examples chose by rule from a list. */
 export const EXAMPLES: readonly Example[] = chosen.examples;
-
-/** Returns the initial prompt of a widget: its attribute, or an example for the built-in pair. */
-export function initialPrompt(host: HTMLElement): string {
-  return host.getAttribute("prompt") ?? (host.hasAttribute("target") ? "" : EXAMPLES[0]!.prompt);
-}
