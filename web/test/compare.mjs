@@ -10,6 +10,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
+import { usesPlayground } from "./playgrounds.mjs";
 import { generated, limit, openPage, startBrowser, waitForState, web } from "./site.mjs";
 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -118,6 +119,8 @@ for (const [name, viewport, colorScheme] of SIZES)
     assert.match(after.figures[0], /^24 tokens, 24 passes, \d+ ms$/);
     assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= viewport.width);
     assert.deepEqual(await findings(page, "foretoken-compare"), []);
+    await usesPlayground(page);
+    assert.deepEqual(await findings(page, "foretoken-playground"), []);
     // The widget shows the run that was measured.
     await page.click("#tab-run");
     assert.equal(await page.locator("#gain").innerText(), outcome.verdict.line);
