@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
 	"foretoken/models/arch"
 )
@@ -131,7 +132,7 @@ func Read(body []byte) (*Catalog, error) {
 	}
 	for _, m := range c.Models {
 		if err := m.check(byID); err != nil {
-			return nil, fmt.Errorf("models/catalog.json: %s: %w", m.ID, err)
+			return nil, fmt.Errorf("models/catalog.json: %s: %w", quote.Name(m.ID), err)
 		}
 	}
 	return c, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"foretoken/internal/files"
+	"foretoken/internal/quote"
 	"foretoken/models/arch"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
@@ -41,7 +42,7 @@ func (c *Catalog) Fill(gpu, cpu webgpu.Limits, open func(name string) (files.Sou
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("models/catalog.json: %s: %w", m.ID, err)
+			return fmt.Errorf("models/catalog.json: %s: %w", quote.Name(m.ID), err)
 		}
 	}
 	for _, m := range c.Models {

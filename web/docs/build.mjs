@@ -33,7 +33,8 @@ export async function build(out = path.join(root, "web", "dist", "docs")) {
     assetOf(file) {
       // A folder has no page, so its name gets no link.
       if (statSync(path.join(root, file), { throwIfNoEntry: false })?.isDirectory()) return undefined;
-      const place = file.startsWith("docs/") ? file.slice("docs/".length) : `files/${file}`;
+      const as = file.endsWith(".go") ? `${file}.txt` : file; // no package of this module; browsers show it
+      const place = as.startsWith("docs/") ? as.slice("docs/".length) : `files/${as}`;
       assets.set(place, path.join(root, file));
       return place;
     },

@@ -209,7 +209,7 @@ describe("documentation", { concurrency: 3 }, () => {
     test("the page leads to the documentation", async () => {
       const page = await (await site.browser.newContext()).newPage();
       await page.goto(`${site.url}index.html`);
-      await page.locator("a", { hasText: "Documentation" }).first().click();
+      await page.locator("a", { hasText: /^Docs$/ }).first().click();
       await page.waitForURL(/\/docs\/(index\.html)?$/);
       assert.match(await page.title(), /Foretoken/);
       await page.context().close();
