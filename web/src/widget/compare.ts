@@ -310,7 +310,7 @@ export function verdictOf(c: Omit<Comparison, "verdict">): Verdict {
 
 /**
  * Says which way was faster, as far as the interval tells. If other work disturbed the machine, it tells nothing unless
- * it lies further from 1 than it is wide: plain decoding does the same work in each turn, so its own spread shows that.
+ * it lies further from 1 than half its width: plain decoding does the same work in each turn, so its spread shows that.
  */
 function speedOf(c: Omit<Comparison, "verdict">): { line: string; slower: boolean } {
   const [low, high] = c.interval;
@@ -320,7 +320,7 @@ function speedOf(c: Omit<Comparison, "verdict">): { line: string; slower: boolea
   if (c.turns === 1) return { line: `${times} times the speed in one turn, which is too few to tell`, slower: false };
   if (isNoise(c.ratio, c.acceptance_length))
     return { line: `No clear result: other work slowed plain decoding${within}`, slower: false };
-  if (c.disturbed && Math.max(low, 1 / high) < high / low)
+  if (c.disturbed && Math.max(low, 1 / high) < Math.sqrt(high / low))
     return { line: `No clear result: other work disturbed the measurement${within}`, slower: false };
   if (low > 1) return { line: `${times} times as fast${within}`, slower: false };
   if (high < 1) return { line: `Slower here: ${times} times the speed${within}`, slower: true };

@@ -179,7 +179,7 @@ test("other work is no result, unless the difference is clear all the same", asy
     none.verdict.line,
     /^No clear result: other work disturbed the measurement, 0\.\d\d to 1\.\d\d, the same 3 tokens$/,
   );
-  // An interval that is wider than its distance from 1 tells no direction either.
+  // An interval nearer to 1 than half its width tells no direction either.
   const slower = await run({ speed: disturbed(0.6, 1) });
   assert.ok(slower.disturbed && slower.interval[1] < 1, `${slower.interval}`);
   assert.match(slower.verdict.line, /^No clear result: other work disturbed the measurement, 0\.\d\d to 0\.\d\d/);
