@@ -115,7 +115,7 @@ test("a widget is a few kilobytes until it is used", limit, async (t) => {
       return other.shadowRoot.querySelector("textarea").value;
     }),
   );
-  assert.match(prompts[0], /^func /, "the built-in pair starts with an example");
+  assert.match(prompts[0], /^\/\/ .*\nfunc /, "the built-in pair starts with an example");
   assert.deepEqual(prompts.slice(1), ["", "Once"], "another model does not");
   await picture(page, "idle");
   await page.locator("#a #prompt").fill("func min() {\n");
