@@ -1,43 +1,21 @@
 /** Choosing models, end to end: the catalog, names, addresses, and downloads that are paused and resumed. */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { startFaults } from "./faults.mjs";
-import { spread } from "./gguf.mjs";
-import { limit, openPage, openSettings, root, startProfile, startServer, waitForState } from "./site.mjs";
-import { begin, forget, gate, idle, openEmpty, outcome, storedFiles, waitForStored } from "./stored.mjs";
+import { limit, openPage, openSettings, root, waitForState } from "./site.mjs";
+import {
+  begin, CHUNK, forget, gate, idle, openEmpty, outcome, startLoading, storedFiles, waitForStored,
+} from "./stored.mjs";
 
-const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
-const CHUNK = 8 << 20;
+let context, server, faults, data, chunks, asked, stop;
 
-let folder, server, faults, context, data, chunks;
-
-before(async () => {
-  folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-choosing-"));
-  data = await spread(demo, 512 << 10, 5_000_000);
-  chunks = Math.ceil(data.length / CHUNK);
-  server = await startServer(folder);
-  faults = await startFaults();
-  context = await startProfile(false, path.join(folder, "profile"), { viewport: { width: 1280, height: 1040 } });
-});
-
-after(async () => {
-  await context?.close();
-  await faults?.stop();
-  await server?.stop();
-  if (folder) await fs.rm(folder, { recursive: true, force: true, maxRetries: 5 });
-});
+before(async () => ({ context, server, faults, data, chunks, asked, stop } = await startLoading("choosing")));
+after(() => stop?.());
 
 const text = (page, selector) => page.locator(selector).innerText();
 const open = () => openEmpty(context, server.url);
 const address = (name) => `${faults.url}/${name}`;
-/** Returns the starts of the requested ranges, in chunks. */
-const asked = (name) =>
-  faults.requests
-    .filter((r) => r.path === `/${name}` && r.range && r.range !== "bytes=0-0")
-    .map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
 /** Returns an entry of the catalog. */
 const known = async (id) =>
   JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8")).models.find((one) => one.id === id);

@@ -5,38 +5,22 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { promises as fs } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
-import { spread, zeros } from "./gguf.mjs";
-import { limit, openSettings, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
+import { zeros } from "./gguf.mjs";
+import { limit, openSettings, TIMEOUT, root, startProfile, waitForState } from "./site.mjs";
 import {
-  begin, damage, forget, gate, idle, memoryOf, openEmpty, outcome, queued, saw, storedFiles, waitForStored,
+  begin, CHUNK, damage, demo, forget, gate, idle, memoryOf, openEmpty, outcome, queued, saw, startLoading, storedFiles,
+  waitForStored,
 } from "./stored.mjs";
 
 const full = process.env.FORETOKEN_FULL === "1";
-const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
-const CHUNK = 8 << 20;
 
-let folder, server, faults, context, data, chunks;
+let folder, context, server, faults, data, chunks, asked, stop;
 
-before(async () => {
-  folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-loading-"));
-  data = await spread(demo, 512 << 10, 5_000_000);
-  chunks = Math.ceil(data.length / CHUNK);
-  assert.ok(chunks >= 4, `${data.length} bytes are too few chunks`);
-  server = await startServer(folder);
-  faults = await startFaults();
-  context = await startProfile(false, path.join(folder, "profile"), { viewport: { width: 1280, height: 1040 } });
-});
-
-after(async () => {
-  await context?.close();
-  await faults?.stop();
-  await server?.stop();
-  if (folder) await fs.rm(folder, { recursive: true, force: true, maxRetries: 5 });
-});
+before(async () => ({ folder, context, server, faults, data, chunks, asked, stop } = await startLoading("loading")));
+after(() => stop?.());
 
 const text = (page, selector) => page.locator(selector).innerText();
 
@@ -50,11 +34,6 @@ async function load(page, target, attributes) {
 }
 
 const address = (name) => `${faults.url}/${name}`;
-/** Returns the starts of the requested ranges, in chunks. */
-const asked = (name) =>
-  faults.requests
-    .filter((r) => r.path === `/${name}` && r.range && r.range !== "bytes=0-0")
-    .map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
 const whole = [...Array(20).keys()];
 
 test("a download is stored: progress, the list, loading without a network, deleting", limit, async () => {

@@ -1,7 +1,42 @@
 /** The helpers of the tests that load models into a page's widget and look at what the browser keeps of them. */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
-import { openPage, TIMEOUT, waitForState } from "./site.mjs";
+import os from "node:os";
+import path from "node:path";
+import { startFaults } from "./faults.mjs";
+import { spread } from "./gguf.mjs";
+import { openPage, root, startProfile, startServer, TIMEOUT, waitForState } from "./site.mjs";
+
+/** The file of the built-in target. */
+export const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
+
+/** The size of a stored file's chunks in bytes. */
+export const CHUNK = 8 << 20;
+
+/**
+ * Starts a server with the site, one whose files fail as told, and a browser with a profile of its own. `data` is a
+ * model of several chunks; `asked` returns the starts of the ranges that were requested of a file, in chunks.
+ */
+export async function startLoading(name) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), `foretoken-${name}-`));
+  const data = await spread(demo, 512 << 10, 5_000_000);
+  const chunks = Math.ceil(data.length / CHUNK);
+  assert.ok(chunks >= 4, `${data.length} bytes are too few chunks`);
+  const server = await startServer(folder);
+  const faults = await startFaults();
+  const context = await startProfile(false, path.join(folder, "profile"), { viewport: { width: 1280, height: 1040 } });
+  const asked = (file) =>
+    faults.requests
+      .filter((r) => r.path === `/${file}` && r.range && r.range !== "bytes=0-0")
+      .map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
+  const stop = async () => {
+    await context.close();
+    await faults.stop();
+    await server.stop();
+    await fs.rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  };
+  return { folder, context, server, faults, data, chunks, asked, stop };
+}
 
 /** Starts to load an address or a name. */
 export const begin = (page, target, attributes = {}) =>
