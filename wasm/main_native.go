@@ -30,7 +30,7 @@ func printCatalog() error {
 		return err
 	}
 	for _, m := range known.Models {
-		m.Shape = nil // only the memory follows from it
+		m.HParams = nil // only the memory follows from it
 	}
 	return json.NewEncoder(os.Stdout).Encode(struct {
 		catalog

@@ -60,7 +60,7 @@ type Model struct {
 	Device   string    `json:"device"`               // one of Devices: the least that it runs on with its first drafter
 	Drafts   bool      `json:"draft_only,omitempty"` // offered as a drafter only
 	Drafters []Drafter `json:"drafters"`             // the best one first
-	Shape    *Shape    `json:"shape,omitempty"`      // none where plan reads the file itself
+	HParams  *HParams  `json:"hparams,omitempty"`    // none where plan reads the file itself
 }
 
 // Drafter drafts for a model: another model of the catalog, or a head with a config.json beside it.
@@ -76,8 +76,8 @@ type Head struct {
 	Config string `json:"config"` // the name of its config.json in the same repository
 }
 
-// Shape holds the facts of a model that its memory follows from, as its config.json states them.
-type Shape struct {
+// HParams holds the facts of a model that its memory follows from, as its config.json states them.
+type HParams struct {
 	Architecture string `json:"architecture"`
 	Layers       int    `json:"layers"`
 	Dim          int    `json:"dim"`
@@ -179,8 +179,8 @@ func (m *Model) check(byID map[string]*Model) error {
 			return fmt.Errorf("drafters[%d]: %w", i, err)
 		}
 	}
-	if m.Shape != nil {
-		return m.Shape.check()
+	if m.HParams != nil {
+		return m.HParams.check()
 	}
 	return nil
 }
@@ -230,13 +230,13 @@ func (f *File) check(extension string) error {
 	return nil
 }
 
-func (s *Shape) check() error {
-	if !slices.Contains(arch.Names(), s.Architecture) { // bound: a dozen names
-		return fmt.Errorf("shape: architecture: is %q, want one of %s", s.Architecture,
+func (p *HParams) check() error {
+	if !slices.Contains(arch.Names(), p.Architecture) { // bound: a dozen names
+		return fmt.Errorf("hparams: architecture: is %q, want one of %s", p.Architecture,
 			strings.Join(arch.Names(), ", "))
 	}
-	if min(s.Layers, s.Dim, s.Heads, s.KVHeads, s.HeadDim, s.FFN, s.Vocab, s.Context) <= 0 {
-		return fmt.Errorf("shape: %+v: a count is 0", *s)
+	if min(p.Layers, p.Dim, p.Heads, p.KVHeads, p.HeadDim, p.FFN, p.Vocab, p.Context) <= 0 {
+		return fmt.Errorf("hparams: %+v: a count is 0", *p)
 	}
 	return nil
 }

@@ -72,8 +72,8 @@ func TestBadEntriesAreRefused(t *testing.T) {
 		{`"licence_url": "https://go.dev/LICENSE"`, `"licence_url": "javascript:alert()"`,
 			file + "builtin: licence_url: "},
 		{`"gpu": `, `"gpu": -`, file + "builtin: memory: "},
-		{`"architecture": "qwen3"`, `"architecture": "qwen9"`, file + "qwen3-0.6b: shape: architecture: "},
-		{`"layers": 32`, `"layers": 0`, file + "smollm2-360m: shape: "},
+		{`"architecture": "qwen3"`, `"architecture": "qwen9"`, file + "qwen3-0.6b: hparams: architecture: "},
+		{`"layers": 32`, `"layers": 0`, file + "smollm2-360m: hparams: "},
 	} {
 		bad := strings.Replace(text, c.old, c.new, 1)
 		if bad == text {
@@ -104,11 +104,11 @@ func TestMemoryIsComputed(t *testing.T) {
 	}
 }
 
-// TestShapesFitTheFiles: what a file has beside the tensors of its shape is its header, some dozen bytes a token.
-func TestShapesFitTheFiles(t *testing.T) {
+// TestHParamsFitTheFiles: what a file has beside the tensors of its hparams is its header, some dozen bytes a token.
+func TestHParamsFitTheFiles(t *testing.T) {
 	_, c := published(t)
 	for _, m := range c.Models {
-		if m.Shape == nil || m.Bytes == 0 {
+		if m.HParams == nil || m.Bytes == 0 {
 			continue
 		}
 		f, err := m.open(builtin)
@@ -119,7 +119,7 @@ func TestShapesFitTheFiles(t *testing.T) {
 		for _, tensor := range f.Tensors {
 			data += tensor.Size
 		}
-		if header := (m.Bytes - data) / int64(m.Shape.Vocab); header < 20 || header > 80 {
+		if header := (m.Bytes - data) / int64(m.HParams.Vocab); header < 20 || header > 80 {
 			t.Errorf("%s: %d bytes beside tensors of %d, %d a token", m.ID, m.Bytes-data, data, header)
 		}
 	}

@@ -20,7 +20,7 @@ const positions = 4096
 
 // Fill computes the memory and the device class of every entry: it loads the models on devices of these limits, which
 // count bytes and make no buffer. A model is read from its file if that is built in, which open opens by name, or made
-// of its Shape. Without either, it keeps what foretoken inspect said of its file.
+// of its HParams. Without either, it keeps what foretoken inspect said of its file.
 func (c *Catalog) Fill(gpu, cpu webgpu.Limits, open func(name string) (files.Source, error)) error {
 	byID := map[string]*Model{}
 	for _, m := range c.Models {
@@ -92,7 +92,7 @@ func onBoth(gpu, cpu webgpu.Limits, plan func(webgpu.Limits) (int64, error)) (m 
 	return m, err
 }
 
-// open returns the file of a model for planning; nil for a model whose shape is not known.
+// open returns the file of a model for planning; nil for a model whose hparams are not known.
 func (m *Model) open(open func(name string) (files.Source, error)) (*gguf.File, error) {
 	if m.Repository == Builtin {
 		src, err := open(m.Name)
@@ -101,10 +101,10 @@ func (m *Model) open(open func(name string) (files.Source, error)) (*gguf.File, 
 		}
 		return gguf.Open(src)
 	}
-	if m.Shape == nil {
+	if m.HParams == nil {
 		return nil, nil
 	}
-	return m.Shape.file(m.Name, m.Quant)
+	return m.HParams.file(m.Name, m.Quant)
 }
 
 // hollow is a file whose tensors are zeros: planning reads none.
@@ -129,25 +129,25 @@ func (h *hollow) ReadAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// file returns a GGUF file with the tensors that a model of this shape has in files of the given type.
-func (s *Shape) file(name, quant string) (*gguf.File, error) {
+// file returns a GGUF file with the tensors that a model of these hparams has in files of the given type.
+func (p *HParams) file(name, quant string) (*gguf.File, error) {
 	var kv []gguf.KV
 	add := func(key string, value any) {
-		kv = append(kv, gguf.KV{Key: s.Architecture + "." + key, Value: value})
+		kv = append(kv, gguf.KV{Key: p.Architecture + "." + key, Value: value})
 	}
-	add("block_count", uint32(s.Layers))
-	add("context_length", uint32(s.Context))
-	add("embedding_length", uint32(s.Dim))
-	add("feed_forward_length", uint32(s.FFN))
-	add("attention.head_count", uint32(s.Heads))
-	add("attention.head_count_kv", uint32(s.KVHeads))
-	add("attention.key_length", uint32(s.HeadDim))
-	add("attention.value_length", uint32(s.HeadDim))
+	add("block_count", uint32(p.Layers))
+	add("context_length", uint32(p.Context))
+	add("embedding_length", uint32(p.Dim))
+	add("feed_forward_length", uint32(p.FFN))
+	add("attention.head_count", uint32(p.Heads))
+	add("attention.head_count_kv", uint32(p.KVHeads))
+	add("attention.key_length", uint32(p.HeadDim))
+	add("attention.value_length", uint32(p.HeadDim))
 	add("attention.layer_norm_rms_epsilon", float32(1e-5))
-	kv = append([]gguf.KV{{Key: "general.architecture", Value: s.Architecture}}, kv...)
+	kv = append([]gguf.KV{{Key: "general.architecture", Value: p.Architecture}}, kv...)
 	// The description depends on which tensors there are, and lists the others.
-	given := []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{uint64(s.Dim), uint64(s.Vocab)}}}
-	if !s.Tied {
+	given := []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{uint64(p.Dim), uint64(p.Vocab)}}}
+	if !p.Tied {
 		given = append(given, gguf.WriteTensor{Name: "output.weight", Dims: []uint64{1}})
 	}
 	f, err := layOut(name, kv, given)
@@ -210,6 +210,6 @@ func mixture(quant string, m *arch.Model) (func(arch.Tensor) gguf.Type, error) {
 			return fits(t, gguf.Q4_K, gguf.Q5_0)
 		}, nil
 	}
-	return nil, fmt.Errorf("quant: the mixture of %s is not known here: leave the shape out, and copy the memory that "+
+	return nil, fmt.Errorf("quant: the mixture of %s is not known here: leave the hparams out, and copy the memory that "+
 		"foretoken inspect says", quant)
 }
