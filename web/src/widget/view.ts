@@ -1,9 +1,9 @@
 /** The widget's elements and their layout, without behaviour. */
 import type { EngineInfo, TokenKind } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
-import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
 import * as format from "./format.ts";
+import { FIRST_PROMPT } from "./initial-prompt.ts";
 import { Panel } from "./panel.ts";
 import type { Offer } from "./prompts.ts";
 import { SettingsForm } from "./settings.ts";
@@ -62,7 +62,7 @@ export class View {
 
   constructor() {
     this.stop.disabled = true;
-    this.prompt.value = EXAMPLES[0]!.prompt;
+    this.prompt.value = FIRST_PROMPT;
     this.root = el(
       "div",
       { class: "foretoken" },
