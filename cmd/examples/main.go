@@ -6,7 +6,7 @@
 //
 //	go run ./cmd/examples
 //
-// signatures.txt lists functions by their comments and heads, in the order of their SHA-256, which nobody chose. The
+// signatures.txt lists functions by their comments and heads, in the order of their SHA-256: nobody chose it. The
 // command refuses a list with a line of the text that the target was trained on, as far as that text is downloaded. The
 // target completes each function greedily, and the first eight whose completions pass are the examples: the function
 // ends within the tokens of the page's request, has at least seven lines after its head, parses, reads each parameter,

@@ -17,7 +17,7 @@ type Writer struct {
 	pieces []string // of the tokens since Take
 }
 
-// Ends are what ends a text.
+// Ends lists the conditions that end a text.
 type Ends struct {
 	Stops   []string // the text ends before the first of these: at most MaxStops, each of 1 to MaxStopBytes bytes
 	Include bool     // the text ends after that stop string, not before it

@@ -112,8 +112,8 @@ func (g *Goodput) proposeOpening(ctx context.Context, seq []int32, s option, pla
 	return &g.draft, nil
 }
 
-// judge adds a round and returns its passes over one row, by the shortest rounds so far. expected is what the costs say
-// of them, for a clock that is too coarse.
+// judge adds a round. It returns the time of such a round in passes over one row, by the shortest rounds so far, or
+// expected, by the costs, where the clock is too coarse to tell.
 func (o *opening) judge(s option, tokens, seconds, expected float64) float64 {
 	if s.width == 0 {
 		o.plain.ran(tokens, seconds)

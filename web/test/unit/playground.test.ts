@@ -44,7 +44,7 @@ test("a smaller tree of a recorded one is the tree that Go drafts with these set
   assert.deepEqual(pathsOf(cut(greedy[0]!, within(greedy[0]!, shape))), pathsOf(first));
 });
 
-test("what a draft brings is what the target keeps of it, path by path", () => {
+test("the yield of a draft counts the tokens that the target keeps, path by path", () => {
   for (const { trees } of RUNS) {
     for (const shape of shapes) {
       const { tokens, rows, reach, each } = yieldOf(trees, shape);
