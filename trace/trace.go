@@ -104,7 +104,8 @@ type Round struct {
 	Tree *Tree // nil where the trace has no more trees
 }
 
-// Tree holds the tokens that a round drafted, and those that its pass kept. A trace rounds its scores to 1/32 nat, its entropies and Φ to 1/16 nat.
+// Tree holds the tokens that a round drafted, and those that its pass kept. A trace rounds its scores to 1/32 nat, its
+// entropies and Φ to 1/16 nat.
 type Tree struct {
 	spec.Tree
 	Texts []string // of each node

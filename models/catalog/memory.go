@@ -210,6 +210,6 @@ func mixture(quant string, m *arch.Model) (func(arch.Tensor) gguf.Type, error) {
 			return fits(t, gguf.Q4_K, gguf.Q5_0)
 		}, nil
 	}
-	return nil, fmt.Errorf("quant: the mixture of %s is not known here: leave the hparams out, and copy the memory that "+
-		"foretoken inspect says", quant)
+	return nil, fmt.Errorf("quant: the mixture of %s is not known here: leave the hparams out, and copy the memory "+
+		"that foretoken inspect says", quant)
 }
