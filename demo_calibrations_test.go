@@ -27,9 +27,10 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 			t.Errorf("k=%d d=%d N=%d: %v", tree.TopK, tree.Depth, tree.Nodes, err)
 			continue
 		}
-		for how, fit := range map[string]*adapt.HeteroFit{"greedy": h.Greedy, "coupled": h.Coupled} {
-			if fit == nil {
-				t.Errorf("k=%d: no bins for %s trees", tree.TopK, how)
+		for _, temperature := range []float64{0, 0.5, 1, 2} {
+			fit, err := h.Fit(temperature, temperature > 0)
+			if err != nil {
+				t.Errorf("k=%d: %v", tree.TopK, err)
 				continue
 			}
 			paths := 0
@@ -37,7 +38,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 				paths += n
 			}
 			if paths < adapt.MinHeteroPaths {
-				t.Errorf("k=%d, %s: fitted to %d paths", tree.TopK, how, paths)
+				t.Errorf("k=%d, temperature %v: fitted to %d paths", tree.TopK, temperature, paths)
 			}
 		}
 	}

@@ -69,8 +69,8 @@ func FuzzCalibrationFiles(f *testing.F) {
 				if err != nil || got.Fingerprint != h.Fingerprint {
 					t.Fatalf("%+v, %v", h.Fingerprint, err)
 				}
-				for _, fit := range []*adapt.HeteroFit{h.Greedy, h.Coupled} {
-					if fit != nil && fit.Bin(math.Inf(1)) != len(fit.Means)-1 {
+				for _, fit := range h.Fits {
+					if fit.Bin(math.Inf(1)) != len(fit.Means)-1 {
 						t.Fatalf("%+v", fit)
 					}
 				}

@@ -94,6 +94,7 @@ var roundMethods = []struct {
 	{"c2t-chain", 2, Request{Policy: "c2t-chain", Depth: 4}},
 	{"acceptance-chain", 2, Request{Policy: "acceptance-chain", Depth: 4}},
 	{"adaedl", 2, Request{Policy: method.AdaptAdaEDL, Depth: 4}},
+	{"adaedl-tree", 3, Request{Policy: method.DrafterEAGLE2, Adapt: method.AdaptAdaEDL, Depth: 5, TopK: 4, Nodes: 16}},
 	{"adaedl-long", 3, Request{Policy: method.AdaptAdaEDL, Depth: 10}},
 	{"assisted-long", 3, Request{Policy: method.AdaptAssisted}},
 	{"adasd-long", 3, Request{Policy: method.AdaptAdaSD, Depth: 10}},
@@ -109,7 +110,7 @@ const roundPrompt = "// Read reads a file and returns its lines.\nfunc Read(name
 
 // combinations returns requests for every legal combination of drafter, source, policy, verifier and temperature,
 // with the maximum number of submits, and of readbacks, per round. Chains that a rule ends, and trees that an
-// acceptance head ends, have four levels, which one run drafts.
+// acceptance head or AdaEDL ends, have four levels, which one run drafts.
 func combinations(s *Session) map[string]roundLimit {
 	all := map[string]roundLimit{}
 	for _, drafter := range []string{method.DrafterNone, method.DrafterChain, method.DrafterEAGLE2,
@@ -124,7 +125,8 @@ func combinations(s *Session) map[string]roundLimit {
 						r := Request{Policy: drafter, Source: source, Adapt: adapt, Verifier: verifier,
 							Temperature: temperature, Seed: 3}
 						switch {
-						case drafter == method.DrafterEAGLE2 && adapt == method.AdaptAcceptance:
+						case drafter == method.DrafterEAGLE2 &&
+							(adapt == method.AdaptAcceptance || adapt == method.AdaptAdaEDL):
 							r.Depth, r.TopK, r.Nodes = 3, 4, 16
 						case drafter == method.DrafterEAGLE2: // the tree that has calibrations
 							r.Depth, r.TopK, r.Nodes = 4, 4, 16

@@ -72,6 +72,11 @@ func (c *Cell) Validate() error {
 			len(s.DepthAccepted))
 	}
 	if f := c.Figures; f != nil {
+		for _, n := range []int{f.Rounds, f.Joint, f.Submits} {
+			if n < 0 || n > maxCount {
+				return fail("figures", "counts %d rounds or submits, want 0 to %d", n, maxCount)
+			}
+		}
 		all := []*Histogram{&f.Entropy, &f.Estimates}
 		for i := range f.Bins {
 			all = append(all, &f.Bins[i].Phi, &f.Bins[i].TCR)

@@ -94,6 +94,11 @@ type Figures struct {
 	// accepted. The curve shows the head's calibration.
 	Estimates Histogram    `json:"estimates"`
 	Bins      []BinFigures `json:"bins,omitempty"`
+	// Rounds counts rounds after a text's first, Joint those that drafted and verified in one submit, and Submits the
+	// device's submits in them.
+	Rounds  int `json:"rounds,omitempty"`
+	Joint   int `json:"joint,omitempty"`
+	Submits int `json:"submits,omitempty"`
 	// DecisionNS is the time spent on computing Φ, and DecodeNS the time of decoding, in nanoseconds.
 	DecisionNS int64 `json:"decision_ns,omitempty"`
 	DecodeNS   int64 `json:"decode_ns,omitempty"`
@@ -118,12 +123,27 @@ func (f *Figures) merge(o *Figures) {
 	}
 	f.Entropy.merge(&o.Entropy)
 	f.Estimates.merge(&o.Estimates)
+	f.Rounds += o.Rounds
+	f.Joint += o.Joint
+	f.Submits += o.Submits
 	f.DecisionNS += o.DecisionNS
 	f.DecodeNS += o.DecodeNS
 	for i := range o.Bins {
 		b := f.bin(o.Bins[i].Bin)
 		b.Phi.merge(&o.Bins[i].Phi)
 		b.TCR.merge(&o.Bins[i].TCR)
+	}
+}
+
+// observeSubmits counts a round after the first by the submits since the event before.
+func (f *Figures) observeSubmits(e *spec.Event, submits int) {
+	if e.Tree == nil || e.Round < 2 {
+		return
+	}
+	f.Rounds++
+	f.Submits += submits
+	if e.Joint {
+		f.Joint++
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"foretoken/internal/hint"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu"
 )
 
 // Session is the part of foretoken.Session that a benchmark runs on.
@@ -28,6 +29,8 @@ type Session interface {
 	Score(ctx context.Context, tokens []int32) ([]float32, error)
 	// Losses counts how often the device was lost and reopened.
 	Losses() int
+	// Device is the one in use, whose submits are counted; nil: they are not.
+	Device() webgpu.Device
 }
 
 var _ Session = (*foretoken.Session)(nil)
@@ -278,7 +281,7 @@ type Matrix struct {
 }
 
 // cellFormat counts the forms of a cell in JSON: cells of another form are measured again.
-const cellFormat = 2
+const cellFormat = 3
 
 // key identifies a cell by everything that its result depends on.
 func (p *Matrix) key(m *Method, prompt *Prompt, rep int) string {

@@ -368,9 +368,15 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 		m.warm, losses = 1+losses, b.s.Losses()
 	}
 	losses = m.warm - 1 // without the losses that a warmup run made up for
+	dev, submits := b.s.Device(), 0
 	result, err := b.s.Generate(ctx, prompt.Prompt, request, func(e *foretoken.Event) error {
 		if figures != nil {
 			figures.observe(e.Round, m.depth)
+			if dev != nil {
+				now := dev.Counters().Submits
+				figures.observeSubmits(e.Round, now-submits)
+				submits = now
+			}
 		}
 		return nil
 	})
@@ -385,7 +391,7 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 	if figures != nil {
 		figures.DecodeNS = int64(d)
 		if cell.Lost > 0 {
-			figures.DecisionNS, figures.DecodeNS = 0, 0
+			figures.DecisionNS, figures.DecodeNS, figures.Rounds, figures.Joint, figures.Submits = 0, 0, 0, 0, 0
 		}
 	}
 	if d > 0 {

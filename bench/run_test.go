@@ -16,6 +16,7 @@ import (
 	"foretoken"
 	"foretoken/spec"
 	methods "foretoken/spec/method"
+	"foretoken/webgpu"
 )
 
 // scripted is a Session whose outputs and times depend on the request alone.
@@ -94,6 +95,8 @@ func (s *scripted) Score(_ context.Context, tokens []int32) ([]float32, error) {
 	}
 	return logs, nil
 }
+
+func (s *scripted) Device() webgpu.Device { return nil }
 
 func (s *scripted) Losses() int {
 	n := 0

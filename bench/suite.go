@@ -35,7 +35,7 @@ const (
 	FigurePhi       = "phi"       // Φ by entropy bin
 	FigureTCR       = "tcr"       // TCR by entropy bin
 	FigureEstimates = "estimates" // the acceptance head's calibration curve and AUC
-	FigureDecision  = "decision"  // the time of HeteroSpec's decision as a share of decoding
+	FigureDecision  = "decision"  // what HeteroSpec's decision costs: time, submits a round, rounds in one submit
 )
 
 // SuiteOptions configures a suite.

@@ -372,7 +372,7 @@ function attacks(data) {
 }
 
 /** A file of models/demo that was fitted to the built-in pair: what it was made with, and the bins of entropy bins. */
-function fitted({ made: { settings, ...made }, greedy }) {
+function fitted({ made: { settings, ...made }, fits: [greedy] = [] }) {
   const number = (x) => (typeof x === "string" && x !== "" && !Number.isNaN(Number(x)) ? Number(x) : x);
   const rows = new Map([["made", { ...made, auc: number(settings.AUC), recall: number(settings.recall) }]]);
   const phi = (x) => (x === undefined ? "" : fixed(2)(x));

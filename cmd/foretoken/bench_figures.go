@@ -50,6 +50,10 @@ func (p *benchPrinter) figure(which string, rows []*bench.Row) {
 				}
 			}
 		case bench.FigureDecision:
+			if f.Rounds > 0 {
+				p.line("%s: %.2f submits a round, %.0f %% of the rounds draft and verify in one", rowName(r),
+					float64(f.Submits)/float64(f.Rounds), 100*float64(f.Joint)/float64(f.Rounds))
+			}
 			if f.DecodeNS > 0 && f.DecisionNS > 0 && len(f.Bins) > 0 && f.Bins[len(f.Bins)-1].Bin > 0 {
 				p.line("%s: finding Φ and its bin takes %.3f %% of the time of decoding", rowName(r),
 					100*float64(f.DecisionNS)/float64(f.DecodeNS))

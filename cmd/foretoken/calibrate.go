@@ -181,12 +181,22 @@ func (o *gatherOptions) open(ctx context.Context, c *console) (_ *session, texts
 // gather runs work on every text and keeps finished results in a journal next to the output. done removes the journal.
 func gather[T any](ctx context.Context, c *console, o *gatherOptions, s *session, what string, settings map[string]any,
 	texts []fit.Text, work func(t *fit.Text) (T, error)) (all []T, done func() error, err error) {
+	path := o.out + "." + strings.ReplaceAll(what, " ", "-") + ".partial"
+	all, j, err := gatherIn(ctx, c, o, s, path, what, settings, texts, work)
+	if err != nil {
+		return nil, nil, err
+	}
+	return all, j.Remove, nil
+}
+
+// gatherIn keeps finished results in the journal of a path.
+func gatherIn[T any](ctx context.Context, c *console, o *gatherOptions, s *session, path, what string,
+	settings map[string]any, texts []fit.Text, work func(t *fit.Text) (T, error)) (all []T, j *fit.Journal, err error) {
 	pair := o.fingerprint(s)
 	settings["pair"] = []string{pair.Target.Hash, pair.Draft.Hash}
 	settings["temperature"], settings["seed"], settings["tokens"] = o.temperature, o.seed, o.tokens
 	settings["coupled"], settings["every"] = !o.noCoupling, o.every
-	j, err := fit.OpenJournal(o.out+"."+strings.ReplaceAll(what, " ", "-")+".partial", settings)
-	if err != nil {
+	if j, err = fit.OpenJournal(path, settings); err != nil {
 		return nil, nil, err
 	}
 	bar := newBar(c, what, len(texts))
@@ -200,7 +210,7 @@ func gather[T any](ctx context.Context, c *console, o *gatherOptions, s *session
 		}
 		return nil, nil, fmt.Errorf("prompt %s: %w", quote.Name(texts[len(all)].Key), err)
 	}
-	return all, j.Remove, j.Sync()
+	return all, j, j.Sync()
 }
 
 // writtenFile is the JSON output of a command that writes a file.

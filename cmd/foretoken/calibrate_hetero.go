@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,25 +30,31 @@ func (s treeSize) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.
 
 type heteroOptions struct {
 	gatherOptions
-	tree treeSize
-	also []string
-	leaf int
-	add  bool
+	tree    treeSize
+	also    []string
+	fitting adapt.HeteroFitting
+	add     bool
+	compare bool
 
 	sizes []treeSize
 }
 
 func calibrateHeteroCommand(c *console) *cobra.Command {
-	o := heteroOptions{}
+	o := heteroOptions{fitting: adapt.DefaultHeteroFitting()}
 	cmd := &cobra.Command{
 		Use:   "hetero",
 		Short: "Fit HeteroSpec's entropy bins",
 		Long: `Fit HeteroSpec's entropy bins to a pair of models, or a target and its EAGLE-3 head, and a draft tree.
 
-The target continues the prompts once, and the draft grows trees along its text; nothing is verified.
-At temperature 0 the bins belong to trees ranked by the draft alone, above it to trees ranked with the
-target's noise; --add keeps the file's fits of the other kind, of other trees and of the target's other
-drafter. An interrupted run continues where it stopped.`,
+The target continues the prompts once, and the draft grows trees along its text; nothing is verified. The
+trees' entropies and ranks are kept next to the continuations, so that a fit with other settings takes seconds.
+At temperature 0 the bins belong to trees ranked by the draft alone. Above it they belong to trees ranked with
+the target's noise, and to the temperatures of one band: up to 0.5, 1 or 2. --add keeps the file's fits of the
+other bands, of other trees and of the target's other drafter. An interrupted run continues where it stopped.
+
+--compare writes no file. It prints, for regression trees of depth 3 to 6 and both weightings of their splits,
+the rounds in low bins, their Jaccard overlap with those of depth 3, and how far the bins move when the prompts
+are drawn again.`,
 		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
 			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
@@ -63,8 +70,17 @@ drafter. An interrupted run continues where it stopped.`,
 	f.IntVar(&o.tree.n, "nodes", d.Nodes, "nodes verified a round, the root included")
 	f.StringArrayVar(&o.also, "tree", nil,
 		"another tree to fit as well, as top-k,depth,nodes; may be given several times")
-	f.IntVar(&o.leaf, "leaf", 0, "fewest paths of a bin (default a fiftieth of them)")
-	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees, temperatures and drafters")
+	f.IntVar(&o.fitting.CARTDepth, "cart-depth", o.fitting.CARTDepth,
+		"depth of the regression tree that makes the bins")
+	f.IntVar(&o.fitting.LowBins, "low-bins", o.fitting.LowBins,
+		"how many of the lowest bins draft deeper and verify less")
+	f.IntVar(&o.fitting.Leaf, "leaf", 0, "fewest paths of a bin (default a fiftieth of them)")
+	f.BoolVar(&o.fitting.Weighted, "weighted", false,
+		"weight the squared error of each side of a split by its share of the paths, as the paper's equation 2")
+	f.BoolVar(&o.compare, "compare", false, "print how the bins depend on the regression tree and on the prompts, and "+
+		"write no file")
+	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees, bands of temperature and "+
+		"drafters")
 	return cmd
 }
 
@@ -85,8 +101,19 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 		}
 		o.sizes = append(o.sizes, treeSize{numbers[0], numbers[1], numbers[2]})
 	}
-	if err := want("leaf", o.leaf, o.leaf >= 0, "0 or more"); err != nil {
+	f := &o.fitting
+	if err := cmp.Or(want("leaf", f.Leaf, f.Leaf >= 0, "0 or more"),
+		want("cart-depth", f.CARTDepth, f.CARTDepth >= 1 && f.CARTDepth <= adapt.MaxCARTDepth,
+			fmt.Sprint("1 to ", adapt.MaxCARTDepth))); err != nil {
 		return err
+	}
+	most := 1 << f.CARTDepth
+	if err := want("low-bins", f.LowBins, f.LowBins >= 1 && f.LowBins <= most, fmt.Sprint("1 to ", most)); err != nil {
+		return err
+	}
+	if o.noCoupling && o.temperature > 0 {
+		return usagef("--no-coupling and --temperature exclude each other: uncoupled drafts take the bins of " +
+			"temperature 0")
 	}
 	for i, s := range o.sizes {
 		c := method.DefaultConfig(method.DrafterEAGLE2)
@@ -113,29 +140,42 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	var ends []func() error
 	var short []error
 	for _, size := range o.sizes {
-		all, end, err := gather(ctx, c, &o.gatherOptions, s, size.String(),
+		all, journal, err := gatherIn(ctx, c, &o.gatherOptions, s, o.pointsFile(s, size), size.String(),
 			map[string]any{"k": size.k, "depth": size.d, "n": size.n}, texts,
 			func(t *fit.Text) ([]adapt.HeteroPoint, error) {
 				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, size.k, size.n, size.d, o.collect())
 			})
+		if err == nil {
+			err = journal.Close() // kept for fits with other settings
+		}
 		if err != nil {
 			return err
 		}
 		points := slices.Concat(all...)
-		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", size, o.ranking(), len(texts), len(points))
-		bins, err := adapt.FitHetero(points, o.leaf)
+		if !o.json || !o.compare {
+			fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", size, o.ranking(), len(texts), len(points))
+		}
+		if o.compare {
+			if err := o.compareFits(c, size, all); err != nil {
+				return err
+			}
+			continue
+		}
+		bins, err := adapt.FitHetero(points, o.fitting)
 		if err != nil { // the other trees may have enough
 			fmt.Fprintf(o.report(c), "%s\n\n", oneLine(err.Error()))
 			short = append(short, fmt.Errorf("tree %s: %w", size, err))
 			continue
 		}
-		ends = append(ends, end)
+		bins.Temperature, bins.Prompts = o.temperature, len(texts)
 		reportBins(o.report(c), bins, points)
 		fmt.Fprintln(o.report(c))
 		kept = o.mergeFit(kept, o.fingerprint(s), size, bins, texts, len(points))
+	}
+	if o.compare {
+		return nil
 	}
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
@@ -144,13 +184,23 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	return o.write(c, file, ends...)
+	return o.write(c, file)
 }
 
-func (o *heteroOptions) coupled() bool { return o.temperature > 0 && !o.noCoupling }
+// pointsFile names the file that keeps a tree's points next to the continuations, one for each draft and way to
+// collect.
+func (o *heteroOptions) pointsFile(s *session, size treeSize) string {
+	how := ""
+	if o.every {
+		how = "-every"
+	}
+	texts := strings.TrimSuffix(o.continuations, ".continuations.jsonl")
+	return fmt.Sprintf("%s.%.8s-k%d-d%d-n%d%s.points.jsonl", texts, o.fingerprint(s).Draft.Hash, size.k, size.d,
+		size.n, how)
+}
 
 func (o *heteroOptions) ranking() string {
-	if o.coupled() {
+	if o.temperature > 0 {
 		return fmt.Sprintf("coupled at temperature %g", o.temperature)
 	}
 	return fmt.Sprintf("temperature %g", o.temperature)
@@ -193,29 +243,12 @@ func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Finge
 			&adapt.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: pair, Made: made}})
 		at = len(all) - 1
 	}
-	h := all[at]
-	how := fmt.Sprintf("temperature %g, %d prompts, %d rounds", o.temperature, len(texts), samples)
-	if h.Made.Settings == nil {
-		h.Made.Settings = map[string]string{}
-	}
-	if o.coupled() {
-		h.Coupled, h.Made.Settings["coupled"] = bins, how
-	} else {
-		h.Greedy, h.Made.Settings["greedy"] = bins, how
-	}
+	all[at].AddFit(bins)
 	return all
 }
 
 // reportBins prints a fit: its bins and the distributions of Φ and TCR.
 func reportBins(w io.Writer, f *adapt.HeteroFit, points []adapt.HeteroPoint) {
-	rounds, full := make([]int, len(f.Means)), make([]int, len(f.Means))
-	for _, p := range points {
-		b := f.Bin(p.Phi)
-		rounds[b]++
-		if p.Full {
-			full[b]++
-		}
-	}
 	fmt.Fprintf(w, "%4s %22s %8s %10s %10s %10s\n", "bin", "Φ in nats", "rounds", "full paths", "accepted", "mean TCR")
 	for b := range f.Means {
 		low, high := 0.0, "∞"
@@ -225,8 +258,8 @@ func reportBins(w io.Writer, f *adapt.HeteroFit, points []adapt.HeteroPoint) {
 		if b < len(f.Edges) {
 			high = fmt.Sprintf("%.3f", f.Edges[b])
 		}
-		fmt.Fprintf(w, "%4d %12.3f … %7s %8d %10d %9.1f%% %10.2f\n", b, low, high, rounds[b], full[b],
-			100*float64(full[b])/float64(max(rounds[b], 1)), f.Means[b])
+		fmt.Fprintf(w, "%4d %12.3f … %7s %8d %10d %9.1f%% %10.2f\n", b, low, high, f.Rounds[b], f.Counts[b],
+			100*float64(f.Counts[b])/float64(f.Rounds[b]), f.Means[b])
 	}
 	fmt.Fprintln(w, "Φ, all rounds (full paths in brackets):")
 	reportHistogram(w, points, func(p adapt.HeteroPoint) float64 { return p.Phi }, "%.2f")

@@ -113,7 +113,11 @@ func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("a file was written")
 	}
-	partial := filepath.Join(dir, "calibration.json.k=2-d=1-N=4.partial")
+	kept, err := filepath.Glob(filepath.Join(dir, "prompts.t0-s1-n16.*-k2-d1-n4.points.jsonl"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%v: %v", err, kept)
+	}
+	partial := kept[0]
 	before, err := os.ReadFile(partial)
 	if err != nil || strings.Count(string(before), "\n") != 4 {
 		t.Fatalf("%v: %s", err, before)
@@ -157,12 +161,24 @@ func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Greedy == nil || h.Coupled != nil || h.Fingerprint.TopK != 2 || h.Fingerprint.Nodes != 4 ||
+	if len(h.Fits) != 1 || h.Fits[0].Temperature != 0 || h.Fits[0].Prompts != 3 ||
+		h.Fingerprint.TopK != 2 || h.Fingerprint.Nodes != 4 ||
 		h.Fingerprint.Target.Hash == "" || h.Made.Requests != 3 || h.Made.Samples <= adapt.MinHeteroPaths {
 		t.Errorf("%+v", h)
 	}
-	if _, err := os.Stat(partial); err == nil {
-		t.Error("the journal is still there")
+	// Other settings fit to the same points. --compare writes nothing.
+	o = call(t, "", append(args, "--cart-depth", "4", "--low-bins", "2", "--leaf", "9", "--weighted")...)
+	again, err := os.ReadFile(out)
+	if err == nil && o.code == exitOK {
+		h, err = adapt.ParseHetero(out, again)
+	}
+	if want := (adapt.HeteroFitting{CARTDepth: 4, Leaf: 9, LowBins: 2, Weighted: true}); err != nil ||
+		h.Fits[0].HeteroFitting != want {
+		t.Errorf("%v: %+v, code %d: %s", err, h.Fits[0], o.code, o.err)
+	}
+	if o = call(t, "", append(args, "--compare")...); o.code != exitOK || !strings.Contains(o.out, "overlap") ||
+		strings.Count(o.out, "weighted ") != 4 {
+		t.Errorf("code %d: %s%s", o.code, o.out, o.err)
 	}
 	// A calibration of another tree is kept; a file of another pair is refused.
 	var c foretoken.Calibrations
@@ -288,6 +304,9 @@ func TestCalibrationFlagsAreChecked(t *testing.T) {
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tree", "4,4"}, "--tree"},
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tree", "10,5,60"}, "twice"},
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--top-k", "0"}, "top-k"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--cart-depth", "7"}, "--cart-depth"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--low-bins", "9"}, "--low-bins"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--no-coupling", "--temperature", "1"}, "--no-coupling"},
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--draft", "none"}, "--draft"},
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tokens", "1"}, "--tokens"},
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--device", "abacus"}, "abacus"},

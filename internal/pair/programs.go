@@ -56,6 +56,9 @@ func (p *Pair) Compile(c method.Config, temperature float64, adjust spec.Adjustm
 	if err != nil {
 		return nil, err
 	}
+	if err := c.CheckAt(temperature); err != nil {
+		return nil, err
+	}
 	return g, p.Record(c, temperature, adjust)
 }
 

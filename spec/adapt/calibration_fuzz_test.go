@@ -33,8 +33,8 @@ func FuzzCalibrations(f *testing.F) {
 			if again, err := back.Encode(); err != nil || !bytes.Equal(again, text) {
 				t.Fatalf("%s became %s (%v)", text, again, err)
 			}
-			for _, fit := range []*HeteroFit{bins.Greedy, bins.Coupled} {
-				if fit != nil && (fit.Bin(math.Inf(1)) != len(fit.Means)-1 || fit.Low() >= len(fit.Means)) {
+			for _, fit := range bins.Fits {
+				if fit.Bin(math.Inf(1)) != len(fit.Means)-1 || fit.Low() >= len(fit.Means) {
 					t.Fatalf("bins %+v", fit)
 				}
 			}

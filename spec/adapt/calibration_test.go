@@ -25,9 +25,13 @@ func heteroCalibration() *HeteroCalibration {
 			Made: spec.Made{Prompts: "prompts [a, b]", Requests: 40, Tokens: 4000, Samples: 900,
 				Settings: map[string]string{"leaf": "12"}},
 		},
-		Greedy: &HeteroFit{Edges: []float64{1.5, 2.25, 4}, Means: []float64{7, 8.5, 20, 31},
-			Counts: []int{300, 200, 60, 40}},
-		Coupled: &HeteroFit{Edges: []float64{}, Means: []float64{9}, Counts: []int{700}},
+		Fits: []*HeteroFit{
+			{HeteroFitting: HeteroFitting{CARTDepth: 3, Leaf: 12, LowBins: 3}, Prompts: 40,
+				Edges: []float64{1.5, 2.25, 4}, Means: []float64{7, 8.5, 20, 31}, Counts: []int{300, 200, 60, 40},
+				Rounds: []int{400, 300, 200, 400}},
+			{Temperature: 1, HeteroFitting: HeteroFitting{CARTDepth: 2, Leaf: 12, LowBins: 2, Weighted: true},
+				Prompts: 40, Edges: []float64{}, Means: []float64{9}, Counts: []int{700}, Rounds: []int{1500}},
+		},
 	}
 }
 
@@ -85,6 +89,7 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 	}
 	type object = map[string]any
 	in := func(o object, key string) object { return o[key].(object) }
+	fit := func(o object, i int) object { return o["fits"].([]any)[i].(object) }
 	for _, c := range []struct {
 		name string
 		c2t  bool
@@ -105,18 +110,25 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 			"field fingerprint.draft.bytes is 0"},
 		{"k out of range", false, func(o object) { in(o, "fingerprint")["top_k"] = 65 },
 			"field fingerprint.top_k is 65, want 1 to 64"},
-		{"no bins", false, func(o object) { delete(o, "greedy"); delete(o, "coupled") },
-			"fields greedy and coupled are missing"},
-		{"too few edges", false, func(o object) { in(o, "greedy")["edges"] = []float64{1} },
-			"field greedy has 1 edges"},
-		{"edges down", false, func(o object) { in(o, "greedy")["edges"] = []float64{1, 1, 2} },
-			"field greedy.edges: edge 1 is 1"},
-		{"mean above N", false, func(o object) { in(o, "coupled")["means"] = []float64{61} },
-			"field coupled.means: bin 0"},
-		{"empty bin", false, func(o object) { in(o, "coupled")["counts"] = []int{0} },
-			"field coupled.counts: bin 0 has 0"},
-		{"nine bins", false, func(o object) { in(o, "greedy")["means"] = make([]float64, 9) },
-			"field greedy.means has 9 bins"},
+		{"no bins", false, func(o object) { delete(o, "fits") }, "field fits is missing"},
+		{"null for a fit", false, func(o object) { o["fits"] = []any{nil} }, "field fits[0] is null"},
+		{"too few edges", false, func(o object) { fit(o, 0)["edges"] = []float64{1} },
+			"fits[0]: field edges has 1 values"},
+		{"edges down", false, func(o object) { fit(o, 0)["edges"] = []float64{1, 1, 2} },
+			"fits[0]: field edges: edge 1 is 1"},
+		{"mean above N", false, func(o object) { fit(o, 1)["means"] = []float64{61} },
+			"fits[1]: field means: bin 0"},
+		{"empty bin", false, func(o object) { fit(o, 1)["counts"] = []int{0} },
+			"fits[1]: field counts: bin 0 has 0"},
+		{"fewer rounds than paths", false, func(o object) { fit(o, 1)["rounds"] = []int{699} },
+			"field rounds: bin 0 has 699 rounds for 700 paths"},
+		{"nine bins", false, func(o object) { fit(o, 0)["means"] = make([]float64, 9) },
+			"fits[0]: field means has 9 bins, want 1 to 8"},
+		{"a deep tree", false, func(o object) { fit(o, 0)["cart_depth"] = 7 }, "field cart_depth is 7, want 1 to 6"},
+		{"no low bins", false, func(o object) { fit(o, 1)["low_bins"] = 5 }, "field low_bins is 5, want 1 to 4"},
+		{"below 0", false, func(o object) { fit(o, 0)["temperature"] = -1 }, "field temperature is -1"},
+		{"two fits of a band", false, func(o object) { fit(o, 0)["temperature"] = 0.6 },
+			"fits[1]: field temperature is 1, want bands"},
 		{"no features", true, func(o object) { o["features"] = []string{} }, "field features has 0 names"},
 		{"feature twice", true, func(o object) { o["features"] = []string{"depth", "entropy", "depth"} },
 			`field features: "depth"`},
@@ -233,5 +245,40 @@ func TestHeteroForChoosesBins(t *testing.T) {
 			!strings.Contains(err.Error(), "foretoken calibrate hetero") {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+func TestHeteroFitsBelongToBands(t *testing.T) {
+	h := heteroCalibration()
+	for _, c := range []struct {
+		temperature float64
+		coupled     bool
+		fit         int
+		want        string
+	}{
+		{0, false, 0, ""}, {1, false, 0, ""}, {1, true, 1, ""}, {0.51, true, 1, ""},
+		{0.5, true, -1, "temperatures 0, above 0.5 to 1 and not to temperature 0.5; fit them with foretoken " +
+			"calibrate hetero --top-k 10 --depth 5 --nodes 60 --temperature 0.5 --add"},
+		{1.01, true, -1, "--temperature 1.01 --add"},
+	} {
+		f, err := h.Fit(c.temperature, c.coupled)
+		if c.want == "" && (err != nil || f != h.Fits[c.fit]) ||
+			c.want != "" && (err == nil || !strings.HasSuffix(err.Error(), c.want)) {
+			t.Errorf("%+v: %+v, %v", c, f, err)
+		}
+	}
+	low, other := *h.Fits[1], *h.Fits[1]
+	low.Temperature, other.Temperature = 0.3, 0.8
+	h.AddFit(&low)
+	h.AddFit(&other)
+	if len(h.Fits) != 3 || h.Fits[1] != &low || h.Fits[2] != &other {
+		t.Errorf("%+v", h.Fits)
+	}
+	if err := h.Validate(); err != nil {
+		t.Error(err)
+	}
+	h.Fits = h.Fits[1:]
+	if _, err := h.Fit(1, false); err == nil || !strings.Contains(err.Error(), "temperature 0 or uncoupled drafts") {
+		t.Errorf("uncoupled drafts take the bins of coupled ones: %v", err)
 	}
 }

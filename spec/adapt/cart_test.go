@@ -33,7 +33,7 @@ func TestCartByHand(t *testing.T) {
 			[]float64{0.5, 1.5, 2.5, 4.5, 5.5, 6.5, 7.5}},
 		{"adjacent numbers", []xy{{1, 0}, {math.Nextafter(1, 2), 5}}, 1, 1, []float64{1}},
 	} {
-		if got := cart(slices.Clone(c.points), c.depth, c.leaf); !slices.Equal(got, c.want) {
+		if got := cart(slices.Clone(c.points), c.depth, c.leaf, false); !slices.Equal(got, c.want) {
 			t.Errorf("%s: edges %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -74,7 +74,7 @@ func TestCartAgainstEverySplit(t *testing.T) {
 			// Few values, so that equal x and equal errors are common.
 			points[i] = xy{float64(r.IntN(12)), float64(1 + r.IntN(8))}
 		}
-		leaf := 1 + r.IntN(4)
+		leaf, weighted := 1+r.IntN(4), trial%2 == 1
 		var check func(points []xy, depth int) []float64
 		check = func(points []xy, depth int) []float64 {
 			if depth == 0 {
@@ -86,7 +86,15 @@ func TestCartAgainstEverySplit(t *testing.T) {
 				if len(sides[0]) < leaf || len(sides[1]) < leaf {
 					continue
 				}
-				if e := squaredError(sides[0]) + squaredError(sides[1]); e < least-1e-9 {
+				e := 0.0
+				for _, side := range sides {
+					weight := 1.0
+					if weighted {
+						weight = float64(len(side)) / float64(len(points))
+					}
+					e += weight * squaredError(side)
+				}
+				if e < least-1e-9 {
 					least, at = e, cut
 				}
 			}
@@ -98,7 +106,7 @@ func TestCartAgainstEverySplit(t *testing.T) {
 			return append(append(check(sides[0], depth-1), at), check(sides[1], depth-1)...)
 		}
 		want := check(points, 3)
-		got := cart(slices.Clone(points), 3, leaf)
+		got := cart(slices.Clone(points), 3, leaf, weighted)
 		if len(got) != len(want) {
 			t.Fatalf("trial %d: edges %v, want those that part as %v", trial, got, want)
 		}

@@ -54,16 +54,17 @@ func (a *Assisted) Observe(e *spec.Event) {
 	}
 }
 
-// AdaEDL ends a chain by a lower bound on the acceptance probability of a token, 1-√(Lambda·H), where H is the
-// entropy in nats of the draft's distribution: the chain ends after the first token whose bound is below a
-// threshold. The threshold follows the acceptance rate so that about 0.9 of the drafted tokens are accepted
-// (Agrawal, Jeon, Lee, "AdaEDL: Early Draft Stopping for Speculative Decoding of Large Language Models via an
-// Entropy-based Lower Bound on Token Acceptance Probability", algorithm 1, which calls Lambda γ and the threshold
-// λ).
+// AdaEDL ends a draft by a lower bound on the acceptance probability of a token, 1-√(Lambda·H), where H is the
+// entropy in nats of the draft's distribution: a chain ends after the first token whose bound is below a
+// threshold; see AdaEDLDrafter for trees. The threshold follows the acceptance rate so that about 0.9 of the drafted
+// tokens are accepted (Agrawal, Jeon, Lee, "AdaEDL: Early Draft Stopping for Speculative Decoding of Large Language
+// Models via an Entropy-based Lower Bound on Token Acceptance Probability", algorithm 1, which calls Lambda γ and the
+// threshold λ).
 type AdaEDL struct {
 	Lambda    float64
 	Threshold float64 // of the first round
-	Most      int     // tokens drafted per round, at most; the paper's L
+	// Budget limits a round's draft. Its Levels are the paper's L.
+	Budget spec.Budget
 
 	threshold float64
 	rate      float64 // moving average of accepted over drafted tokens
@@ -86,17 +87,20 @@ const (
 // Start resets the threshold and the rate. The rate starts at its target; the paper does not say.
 func (a *AdaEDL) Start() { a.threshold, a.rate = a.Threshold, adaEDLRate }
 
-// NextBudget drafts up to Most tokens.
-func (a *AdaEDL) NextBudget(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
+// NextBudget allows the complete budget.
+func (a *AdaEDL) NextBudget(spec.Budget) spec.Budget { return a.Budget }
 
 // Stop ends the chain after a token that is likely to be rejected.
-func (a *AdaEDL) Stop(drawn []spec.Drawn) bool {
-	return 1-math.Sqrt(a.Lambda*float64(drawn[len(drawn)-1].Entropy)) < a.threshold
+func (a *AdaEDL) Stop(drawn []spec.Drawn) bool { return a.stops(drawn[len(drawn)-1].Entropy) }
+
+// stops reports whether the bound of a token from a distribution of that entropy is below the threshold.
+func (a *AdaEDL) stops(entropy float32) bool {
+	return 1-math.Sqrt(a.Lambda*float64(entropy)) < a.threshold
 }
 
-// Observe updates the rate and the threshold.
+// Observe updates the rate, accepted tokens over the depth of the tree, and the threshold.
 func (a *AdaEDL) Observe(e *spec.Event) {
-	drafted, accepted := e.Tree.Len()-1, len(e.Path)-1
+	drafted, accepted := e.Tree.Depth(), len(e.Path)-1
 	if drafted == 0 {
 		return
 	}
@@ -104,7 +108,7 @@ func (a *AdaEDL) Observe(e *spec.Event) {
 	next := a.threshold
 	if a.rate < adaEDLRate {
 		next += adaEDLStep
-	} else if accepted != a.Most {
+	} else if accepted != a.Budget.Levels {
 		next -= adaEDLStep
 	}
 	a.threshold = adaEDLThresholdKept*a.threshold + (1-adaEDLThresholdKept)*next

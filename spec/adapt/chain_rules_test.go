@@ -9,7 +9,7 @@ import (
 )
 
 func TestAdaEDLByHand(t *testing.T) {
-	a := &AdaEDL{Lambda: AdaEDLLambda, Threshold: AdaEDLThreshold, Most: 4}
+	a := &AdaEDL{Lambda: AdaEDLLambda, Threshold: AdaEDLThreshold, Budget: spec.ChainBudget(4)}
 	a.Start()
 	// 1-√(0.2·H) is 0.5 at H = 1.25 nats. The last token counts, not those before it.
 	if a.Stop([]spec.Drawn{{Entropy: 9}, {Entropy: 1.24}}) || !a.Stop([]spec.Drawn{{}, {Entropy: 1.26}}) ||
@@ -41,7 +41,7 @@ func TestAdaEDLByHand(t *testing.T) {
 	if a.rate != 0.9 || a.threshold != 0.5 {
 		t.Errorf("a new request goes on with rate %v and threshold %v", a.rate, a.threshold)
 	}
-	a = &AdaEDL{Lambda: 1, Threshold: 0.25, Most: 4}
+	a = &AdaEDL{Lambda: 1, Threshold: 0.25, Budget: spec.ChainBudget(4)}
 	a.Start()
 	if a.Stop([]spec.Drawn{{Entropy: 0.56}}) || !a.Stop([]spec.Drawn{{Entropy: 0.57}}) { // 0.75² is 0.5625
 		t.Errorf("%+v", a)

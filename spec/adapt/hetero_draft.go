@@ -2,7 +2,6 @@ package adapt
 
 import (
 	"context"
-	"errors"
 
 	"foretoken/spec"
 	"foretoken/spec/draft"
@@ -20,20 +19,11 @@ type HeteroDrafter struct {
 
 var _ spec.Drafter = (*HeteroDrafter)(nil)
 
-// Begin implements Drafter. It fails if there are no bins for the way the session ranks its trees.
+// Begin implements Drafter. It fails if there are no bins for the temperature and the way the session ranks its trees.
 func (h *HeteroDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
-	coupled := o.Sampling.Temperature > 0 && !h.Uncoupled
-	fit := h.Bins.Greedy
-	if coupled {
-		fit = h.Bins.Coupled
-	}
-	switch {
-	case fit == nil && coupled:
-		return nil, errors.New("spec: the calibration has no entropy bins for drafts that use the target's noise " +
-			"(temperature above 0); fit them with foretoken calibrate hetero --temperature, or draft uncoupled")
-	case fit == nil:
-		return nil, errors.New("spec: the calibration has no entropy bins for drafts without the target's noise " +
-			"(temperature 0 or uncoupled); fit them with foretoken calibrate hetero")
+	fit, err := h.Bins.Fit(o.Sampling.Temperature, o.Sampling.Temperature > 0 && !h.Uncoupled)
+	if err != nil {
+		return nil, err
 	}
 	session := &heteroSession{
 		LevelSession: draft.NewLevelSession(h.Model, o, h.Uncoupled), settings: h.HeteroSettings, fit: fit,

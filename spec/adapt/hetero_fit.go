@@ -85,10 +85,13 @@ func HeteroSample(levels []spec.Level, nodes int, continuation []int32) (HeteroP
 	return p, nil
 }
 
-// FitHetero fits entropy bins to the fully accepted paths in points: the leaves of a regression tree of depth 3 on
-// Φ that predicts TCR. leaf is the minimum number of paths per bin; 0 means a fiftieth of them. Fewer than
-// MinHeteroPaths paths are an error that says how many are missing.
-func FitHetero(points []HeteroPoint, leaf int) (*HeteroFit, error) {
+// FitHetero fits entropy bins to the fully accepted paths in points: the leaves of a regression tree on Φ that predicts
+// TCR. The caller adds the temperature and the prompts. Fewer than MinHeteroPaths paths are an error that says how many
+// are missing.
+func FitHetero(points []HeteroPoint, o HeteroFitting) (*HeteroFit, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("spec: fitting entropy bins: %w", err)
+	}
 	var paths []xy
 	for i, p := range points {
 		if math.IsNaN(p.Phi) || math.IsInf(p.Phi, 0) || p.Phi < 0 || p.TCR < 1 {
@@ -103,18 +106,18 @@ func FitHetero(points []HeteroPoint, leaf int) (*HeteroFit, error) {
 			"least %d: %d are missing; give more prompts or longer continuations",
 			len(paths), len(points), MinHeteroPaths, missing)
 	}
-	return fitBins(paths, leaf), nil
-}
-
-func fitBins(paths []xy, leaf int) *HeteroFit {
-	if leaf <= 0 {
-		leaf = (len(paths) + 49) / 50
+	if o.Leaf == 0 {
+		o.Leaf = (len(paths) + 49) / 50
 	}
-	f := &HeteroFit{Edges: cart(paths, heteroDepth, leaf)}
+	f := &HeteroFit{HeteroFitting: o, Edges: cart(paths, o.CARTDepth, o.Leaf, o.Weighted)}
 	if f.Edges == nil {
 		f.Edges = []float64{} // an empty array in the file, not null
 	}
-	f.Means, f.Counts = make([]float64, len(f.Edges)+1), make([]int, len(f.Edges)+1)
+	n := len(f.Edges) + 1
+	f.Means, f.Counts, f.Rounds = make([]float64, n), make([]int, n), make([]int, n)
+	for _, p := range points {
+		f.Rounds[f.Bin(p.Phi)]++
+	}
 	for _, p := range paths {
 		i := f.Bin(p.x)
 		f.Means[i] += p.y
@@ -123,5 +126,5 @@ func fitBins(paths []xy, leaf int) *HeteroFit {
 	for i := range f.Means {
 		f.Means[i] /= float64(f.Counts[i])
 	}
-	return f
+	return f, nil
 }

@@ -170,25 +170,28 @@ func points(n int) []HeteroPoint {
 }
 
 func TestFitHetero(t *testing.T) {
-	if _, err := FitHetero(points(420), 0); err == nil || !strings.Contains(err.Error(), "420 of 840") ||
-		!strings.Contains(err.Error(), "80 are missing") {
+	if _, err := FitHetero(points(420), DefaultHeteroFitting()); err == nil ||
+		!strings.Contains(err.Error(), "420 of 840") || !strings.Contains(err.Error(), "80 are missing") {
 		t.Errorf("too few paths: %v", err)
 	}
-	if _, err := FitHetero(append(points(600), HeteroPoint{math.NaN(), 1, true}), 0); err == nil {
+	if _, err := FitHetero(append(points(600), HeteroPoint{math.NaN(), 1, true}),
+		DefaultHeteroFitting()); err == nil {
 		t.Error("an undefined Φ was taken")
 	}
-	f, err := FitHetero(points(600), 0)
+	f, err := FitHetero(points(600), DefaultHeteroFitting())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &HeteroFit{Edges: []float64{0.98, 1.98, 2.98}, Means: []float64{2, 12, 22, 32},
-		Counts: []int{150, 150, 150, 150}}
+	want := &HeteroFit{HeteroFitting: HeteroFitting{CARTDepth: 3, Leaf: 12, LowBins: 3},
+		Edges: []float64{0.98, 1.98, 2.98}, Means: []float64{2, 12, 22, 32}, Counts: []int{150, 150, 150, 150},
+		Rounds: []int{300, 300, 300, 300}}
 	for i := range want.Edges {
 		if math.Abs(f.Edges[i]-want.Edges[i]) > 1e-9 {
 			t.Fatalf("edges %v, want %v", f.Edges, want.Edges)
 		}
 	}
-	if f.Edges = want.Edges; !reflect.DeepEqual(f, want) || f.Low() != 3 {
+	if f.Edges = want.Edges; !reflect.DeepEqual(f, want) || f.Low() != 3 || f.LowEdge() != 2.98 ||
+		f.LowShare() != 0.75 {
 		t.Errorf("fitted %+v, low %d", f, f.Low())
 	}
 	for phi, bin := range map[float64]int{0: 0, 0.98: 0, 0.99: 1, 2.98: 2, 3: 3, 100: 3} {
@@ -196,9 +199,32 @@ func TestFitHetero(t *testing.T) {
 			t.Errorf("Φ of %v is in bin %d, want %d", phi, got, bin)
 		}
 	}
-	flat, err := FitHetero(slices.Repeat([]HeteroPoint{{1, 5, true}}, 500), 0)
-	want = &HeteroFit{Edges: []float64{}, Means: []float64{5}, Counts: []int{500}}
-	if err != nil || flat.Low() != 0 || !reflect.DeepEqual(flat, want) {
+	flat, err := FitHetero(slices.Repeat([]HeteroPoint{{1, 5, true}}, 500), DefaultHeteroFitting())
+	want = &HeteroFit{HeteroFitting: HeteroFitting{CARTDepth: 3, Leaf: 10, LowBins: 3}, Edges: []float64{},
+		Means: []float64{5}, Counts: []int{500}, Rounds: []int{500}}
+	if err != nil || flat.Low() != 0 || flat.LowEdge() >= 0 || !reflect.DeepEqual(flat, want) {
 		t.Errorf("samples without structure give %+v (%v)", flat, err)
+	}
+}
+
+func TestFitHeteroBySettings(t *testing.T) {
+	shallow, err := FitHetero(points(600), HeteroFitting{CARTDepth: 1, LowBins: 2})
+	if err != nil || len(shallow.Means) != 2 || shallow.Low() != 1 {
+		t.Errorf("depth 1: %+v (%v)", shallow, err)
+	}
+	wide, err := FitHetero(points(600), HeteroFitting{CARTDepth: 3, Leaf: 301, LowBins: 1})
+	if err != nil || len(wide.Means) != 1 || wide.Leaf != 301 {
+		t.Errorf("leaves of more than half of the paths: %+v (%v)", wide, err)
+	}
+	for _, o := range []HeteroFitting{{LowBins: 1}, {CARTDepth: 7, LowBins: 1}, {CARTDepth: 2},
+		{CARTDepth: 2, LowBins: 5}, {CARTDepth: 2, LowBins: 1, Leaf: -1}} {
+		if _, err := FitHetero(points(600), o); err == nil {
+			t.Errorf("%+v was taken", o)
+		}
+	}
+	// A fourth low bin keeps the share of the third, and the extension never falls below 0.
+	s := HeteroSettings{Depth: 5, TopK: 10, Nodes: 60}
+	if b := s.Bin(3); b != (spec.Budget{Levels: 6, Width: 10, Nodes: 60}) {
+		t.Errorf("the fourth low bin has %+v", b)
 	}
 }

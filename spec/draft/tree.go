@@ -192,6 +192,26 @@ func (l *LevelSession) DraftTree(ctx context.Context, seq []int32, depth, k int)
 	return l.draftLevels(ctx, seq, &spec.DraftRequest{Depth: depth, K: k, Coupled: l.Coupled, Sampling: l.Sampling})
 }
 
+// DraftUntil drafts a tree after seq until stop ends it or it has most passes after the root's, in runs as long as run
+// says. stop is asked once for each level, in order, with all levels down to it, whatever was drafted beyond. The
+// levels down to the end come back, and how many were drafted.
+func (l *LevelSession) DraftUntil(ctx context.Context, seq []int32, width, most int, run *RunLength,
+	stop func(levels []spec.Level) bool) (levels []spec.Level, drafted int, err error) {
+	levels, err = l.DraftTree(ctx, seq, run.Next(most+1, 0)-1, width)
+	for kept := 1; err == nil; kept++ {
+		if kept > len(levels) {
+			return nil, 0, fmt.Errorf("spec: the draft model grew a tree of %d levels to %d", kept-1, len(levels))
+		}
+		if kept > most || stop(levels[:kept]) {
+			return levels[:kept], len(levels), nil
+		}
+		if kept == len(levels) {
+			levels, err = l.Model.Extend(ctx, spec.Extension{Passes: run.Next(most+1, kept)})
+		}
+	}
+	return nil, 0, err
+}
+
 // draftLevels drafts the levels of a request, which it completes, after seq.
 func (l *LevelSession) draftLevels(ctx context.Context, seq []int32, r *spec.DraftRequest) (levels []spec.Level,
 	err error) {

@@ -151,7 +151,7 @@ func TestAssistedStopsAfterDoubt(t *testing.T) {
 // TestAdaEDLIsWiredAsNamed: the settings of a config reach the rule, which plans what the models were prepared for.
 func TestAdaEDLIsWiredAsNamed(t *testing.T) {
 	c := Config{Drafter: DrafterChain, Adapt: AdaptAdaEDL, Depth: 4}
-	if a := c.adaEDL(); a.Lambda != 0.2 || a.Threshold != 0.5 || a.Most != 4 || c.Budget() !=
+	if a := c.adaEDL(); a.Lambda != 0.2 || a.Threshold != 0.5 || a.Budget.Levels != 4 || c.Budget() !=
 		a.NextBudget(spec.Budget{}) {
 		t.Errorf("planned %+v by %+v, prepared for %+v", a.NextBudget(spec.Budget{}), a, c.Budget())
 	}

@@ -24,6 +24,7 @@ var legal = map[string][]string{
 	"eagle2 hetero":      {VerifierMatch, VerifierMARS},
 	"eagle2 c2t":         {VerifierMatch, VerifierMARS},
 	"eagle2 acceptance":  {VerifierMatch, VerifierMARS},
+	"eagle2 adaedl":      {VerifierMatch, VerifierMARS},
 	"static fixed":       {VerifierMatch, VerifierMARS},
 	"sampled fixed":      {VerifierMatch, VerifierWithoutReplacement, VerifierMARS},
 	"ngram fixed":        {VerifierMatch, VerifierMARS},
@@ -44,12 +45,11 @@ func combination(drafter, policy, verifier string) Config {
 	case DrafterNgramSimple, DrafterNgramMap:
 		c.NgramMax = 1
 	}
-	fit := &adapt.HeteroFit{Edges: []float64{1.5, 2, 2.5, 3}, Means: []float64{1, 2, 3, 4, 5},
-		Counts: []int{9, 9, 9, 9, 9}}
+	edges := []float64{1.5, 2, 2.5, 3}
 	print := spec.Fingerprint{TopK: c.TopK, Depth: c.Depth, Nodes: c.Nodes}
 	c.Fitted = Fitted{
-		Hetero: &adapt.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: print}, Greedy: fit,
-			Coupled: fit},
+		Hetero: &adapt.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: print},
+			Fits: fits(edges, edges)},
 		C2T: &adapt.C2TClassifier{
 			Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
 			Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{16}, OutputBias: -2,
@@ -162,8 +162,8 @@ func TestEveryCombinationIsLegalOrRefused(t *testing.T) {
 			}
 		}
 	}
-	if seen != 48 {
-		t.Errorf("%d combinations are legal, want 48", seen)
+	if seen != 50 {
+		t.Errorf("%d combinations are legal, want 50", seen)
 	}
 }
 

@@ -37,7 +37,7 @@ const (
 	AdaptHetero     = "hetero"     // HeteroSpec's entropy bins, on eagle2
 	AdaptC2T        = "c2t"        // C2T's classifier, on eagle2 (in place of its ranking) and chain
 	AdaptAcceptance = "acceptance" // an acceptance head stops drafting, on eagle2 and chain
-	AdaptAdaEDL     = "adaedl"     // an entropy bound stops the chain
+	AdaptAdaEDL     = "adaedl"     // an entropy bound stops the draft, on eagle2 and chain
 	AdaptAssisted   = "assisted"   // Hugging Face's assisted generation: confidence and schedule, on chain
 	AdaptAdaSD      = "adasd"      // AdaSD's generation threshold, on chain
 )
@@ -217,6 +217,14 @@ func (c Config) validateAdapt() error {
 		return fmt.Errorf("spec: the %s policy needs %s", a.Name, a.Need)
 	case a.check != nil:
 		return a.check(&c)
+	}
+	return nil
+}
+
+// CheckAt refuses a temperature that nothing was fitted for. The config is valid.
+func (c Config) CheckAt(temperature float64) error {
+	if a := adapterNamed(c.Adapt); a.covers != nil {
+		return a.covers(&c, temperature)
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestSampleIsWhatVerifyingGives(t *testing.T) {
 
 func TestHeteroBudgetsByHand(t *testing.T) {
 	base := Config{Drafter: DrafterEAGLE2, Adapt: AdaptHetero, Depth: 5, TopK: 10, Nodes: 60,
-		Fitted: Fitted{Hetero: &adapt.HeteroCalibration{Greedy: bins([]float64{1.5, 2.25, 4}), Coupled: bins(nil)}}}
+		Fitted: Fitted{Hetero: &adapt.HeteroCalibration{Fits: fits([]float64{1.5, 2.25, 4}, nil)}}}
 	with := func(edit func(*Config)) Config {
 		c := base
 		edit(&c)
@@ -131,20 +131,30 @@ func TestHeteroBudgetsByHand(t *testing.T) {
 	}
 }
 
-// bins are entropy bins with edges as given.
+// bins are entropy bins of temperature 0 with edges as given.
 func bins(edges []float64) *adapt.HeteroFit {
-	fit := &adapt.HeteroFit{Edges: edges}
+	fit := &adapt.HeteroFit{HeteroFitting: adapt.DefaultHeteroFitting(), Edges: edges}
 	for range len(edges) + 1 {
-		fit.Means, fit.Counts = append(fit.Means, 2), append(fit.Counts, 200)
+		fit.Means, fit.Counts, fit.Rounds = append(fit.Means, 2), append(fit.Counts, 200), append(fit.Rounds, 200)
 	}
 	return fit
+}
+
+// fits are bins of temperature 0, and others for every band above it.
+func fits(greedy, coupled []float64) []*adapt.HeteroFit {
+	all := []*adapt.HeteroFit{bins(greedy)}
+	for _, temperature := range []float64{0.5, 1, 2} {
+		all = append(all, bins(coupled))
+		all[len(all)-1].Temperature = temperature
+	}
+	return all
 }
 
 func heteroConfig(greedy, coupled []float64) Config {
 	c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptHetero, Depth: 2, TopK: 3, Nodes: 12}
 	c.Fitted.Hetero = &adapt.HeteroCalibration{
 		CalibrationHeader: spec.CalibrationHeader{Fingerprint: spec.Fingerprint{}.WithTree(c.TopK, c.Depth, c.Nodes)},
-		Greedy:            bins(greedy), Coupled: bins(coupled),
+		Fits:              fits(greedy, coupled),
 	}
 	return c
 }
@@ -187,7 +197,7 @@ func TestHeteroRounds(t *testing.T) {
 					return nil
 				}
 				phi, path := adapt.MetaPath(e.Levels[:c.Depth+1])
-				bin := c.Fitted.Hetero.Greedy.Bin(phi)
+				bin := c.Fitted.Hetero.Fits[0].Bin(phi)
 				seen[bin]++
 				want := spec.Budget{Levels: c.Depth + 1, Width: c.TopK, Nodes: c.Nodes}
 				if bin < 3 {
@@ -245,7 +255,7 @@ func TestHeteroIsRefused(t *testing.T) {
 		t.Errorf("bins for another tree: %v", err)
 	}
 	c = heteroConfig(spread, spread)
-	c.Fitted.Hetero.Coupled = nil
+	c.Fitted.Hetero.Fits = c.Fitted.Hetero.Fits[:1]
 	generate := func(s spec.Sampling) error {
 		g, err := New(target, c, draft)
 		if err != nil {
@@ -258,15 +268,24 @@ func TestHeteroIsRefused(t *testing.T) {
 		t.Errorf("greedy bins at temperature 0: %v", err)
 	}
 	if err := generate(spec.Sampling{Temperature: 1}); err == nil ||
-		!strings.Contains(err.Error(), "foretoken calibrate hetero --temperature") {
+		err.Error() != c.CheckAt(1).Error() || !strings.Contains(err.Error(), "fitted to temperatures 0 and not to "+
+		"temperature 1; fit them with foretoken calibrate hetero --top-k 3 --depth 2 --nodes 12 --temperature 1 "+
+		"--add") {
 		t.Errorf("greedy bins for a coupled draft: %v", err)
 	}
 	c.Uncoupled = true
 	if err := generate(spec.Sampling{Temperature: 1}); err != nil {
 		t.Errorf("greedy bins for an uncoupled draft: %v", err)
 	}
-	c.Uncoupled, c.Fitted.Hetero.Coupled, c.Fitted.Hetero.Greedy = false, c.Fitted.Hetero.Greedy, nil
-	if err := generate(spec.Sampling{}); err == nil {
-		t.Error("coupled bins at temperature 0 were taken")
+	c.Uncoupled = false
+	c.Fitted.Hetero.Fits[0].Temperature = 1
+	if err := generate(spec.Sampling{}); err == nil || err.Error() != c.CheckAt(0).Error() {
+		t.Errorf("coupled bins at temperature 0: %v", err)
+	}
+	for temperature, fitted := range map[float64]bool{0.5: false, 0.6: true, 1: true, 1.1: false} {
+		err := generate(spec.Sampling{Temperature: temperature})
+		if (err == nil) != fitted || (c.CheckAt(temperature) == nil) != fitted {
+			t.Errorf("bins of temperature 1 at %v: %v", temperature, err)
+		}
 	}
 }

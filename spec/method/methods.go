@@ -285,13 +285,15 @@ type Adapter struct {
 	Name string `json:"name"`
 	Need string `json:"need,omitempty"` // what was fitted for it, and the command that makes it
 
-	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
-	// where both are nil.
-	tree  func(c Config, model spec.DraftModel) (spec.Drafter, error)
+	// tree sets the drafter of EAGLE-2's tree, and the policy where that learns. chain ends chains. nil: it does not
+	// work with that drafter. It works with all where both are nil.
+	tree  func(c Config, model spec.DraftModel, p *spec.Parts) error
 	chain func(c Config, verifier spec.Verifier) draft.ChainRule
 	cuts  bool                  // it drops drafted tokens for what they are
 	check func(c *Config) error // refuses its settings
 	lacks func(f *Fitted) bool  // what it needs is missing; nil: it needs nothing
+	// covers refuses a temperature that it was not fitted for; nil: it works at all.
+	covers func(c *Config, temperature float64) error
 	// budget and programs change the drafter's; nil: they stay.
 	budget   func(c *Config, of spec.Budget) spec.Budget
 	programs func(c *Config, p *spec.Programs)
@@ -302,6 +304,10 @@ var adapterRows = []Adapter{
 	{Name: AdaptFixed},
 	{Name: AdaptHetero, tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
 		Need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
+		covers: func(c *Config, temperature float64) error {
+			_, err := c.Fitted.Hetero.Fit(temperature, temperature > 0 && !c.uncoupled())
+			return err
+		},
 		budget: func(c *Config, b spec.Budget) spec.Budget {
 			if c.Fitted.Hetero == nil {
 				return b
@@ -327,7 +333,7 @@ var adapterRows = []Adapter{
 		}},
 	{Name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
 		Need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
-	{Name: AdaptAdaEDL, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
+	{Name: AdaptAdaEDL, tree: adaEDLTree, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
 	{Name: AdaptAssisted, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.assisted().Most) }},
 	{Name: AdaptAdaSD, chain: adasdRule,

@@ -103,30 +103,37 @@ func treeParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
-	var err error
-	p.Drafter, err = tree(c, model)
-	return err
+	return tree(c, model, p)
 }
 
-func heteroTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
-	return &adapt.HeteroDrafter{
+func heteroTree(c Config, model spec.DraftModel, p *spec.Parts) error {
+	p.Drafter = &adapt.HeteroDrafter{
 		Model:          model,
 		HeteroSettings: c.heteroSettings(),
 		Bins:           c.Fitted.Hetero,
 		Uncoupled:      c.uncoupled(),
-	}, c.Fitted.Hetero.MatchesTree(c.heteroSettings())
+	}
+	return c.Fitted.Hetero.MatchesTree(c.heteroSettings())
 }
 
-func c2tTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
-	return &adapt.C2TDrafter{
+func c2tTree(c Config, model spec.DraftModel, p *spec.Parts) error {
+	p.Drafter = &adapt.C2TDrafter{
 		Model: model, Classifier: c.Fitted.C2T, TopK: c.TopK, Depth: c.Depth + 1,
 		Beta: cmp.Or(c.Threshold, adapt.DefaultBeta), OnePruning: c.OnePruning, Uncoupled: c.uncoupled(),
-	}, nil
+	}
+	return nil
 }
 
-func acceptanceTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
+func acceptanceTree(c Config, model spec.DraftModel, p *spec.Parts) error {
 	stop := &adapt.AcceptanceStop{H: c.Threshold, Any: c.Any}
-	return &adapt.AcceptanceDrafter{Model: model, Stop: stop, Uncoupled: c.uncoupled()}, nil
+	p.Drafter = &adapt.AcceptanceDrafter{Model: model, Stop: stop, Uncoupled: c.uncoupled()}
+	return nil
+}
+
+func adaEDLTree(c Config, model spec.DraftModel, p *spec.Parts) error {
+	rule := c.adaEDL()
+	p.Drafter, p.Policy = &adapt.AdaEDLDrafter{Model: model, Rule: rule, Uncoupled: c.uncoupled()}, rule
+	return nil
 }
 
 func c2tRule(c Config, _ spec.Verifier) draft.ChainRule {
@@ -182,7 +189,7 @@ func (c Config) adaEDL() *adapt.AdaEDL {
 	a := &adapt.AdaEDL{
 		Lambda:    cmp.Or(c.Lambda, adapt.AdaEDLLambda),
 		Threshold: cmp.Or(c.Threshold, adapt.AdaEDLThreshold),
-		Most:      c.Depth,
+		Budget:    drafterNamed(c.Drafter).budget(&c),
 	}
 	a.Start()
 	return a
