@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -212,6 +213,47 @@ func TestRoundTrips(t *testing.T) {
 		}
 	}
 	t.Logf("%d combinations", len(all))
+}
+
+// TestHeteroJoinsWhereFewRoundsAreLow counts the rounds that draft and verify in one submit. At temperature 1 few rounds
+// of the fit are in low bins, so the base tree is verified with its draft, and again after an extension. At temperature
+// 0 many are, and only trees that the end of the text cuts short are fixed beforehand.
+func TestHeteroJoinsWhereFewRoundsAreLow(t *testing.T) {
+	s := pairSession(t)
+	for _, temperature := range []float64{0, 1} {
+		bins, err := s.fitted.Hetero[1].Fit(temperature, temperature > 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Request{Policy: "hetero", Depth: 4, TopK: 4, Nodes: 16, MaxTokens: 64, Temperature: temperature, Seed: 3}
+		joint, low := 0, 0
+		decoded, err := s.Generate(context.Background(), roundPrompt, r, func(e *Event) error {
+			d := e.Round.Proposal
+			if d == nil || d.Tree.Len() == 1 {
+				return nil
+			}
+			inLow := d.Bin > 0 && d.Bin <= bins.Low()
+			if want := !inLow && (temperature > 0 || d.Bin == 0); e.Round.Joint != want {
+				t.Errorf("temperature %v, round %d, bin %d: joint is %v", temperature, e.Round.Round, d.Bin, e.Round.Joint)
+			}
+			if e.Round.Joint {
+				joint++
+			}
+			if inLow {
+				low++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Policy = method.DrafterNone
+		plain, err := s.Generate(context.Background(), roundPrompt, r, nil)
+		if err != nil || !slices.Equal(plain.TokenIDs, decoded.TokenIDs) || joint == 0 || low == 0 {
+			t.Errorf("temperature %v: %d joint rounds, %d low ones, %v; plain decoding differs: %v", temperature, joint,
+				low, err, !slices.Equal(plain.TokenIDs, decoded.TokenIDs))
+		}
+	}
 }
 
 // BenchmarkRound decodes with the built-in pair and reports the costs of a round besides the device's time:

@@ -9,7 +9,7 @@ import (
 
 // HeteroDrafter is HeteroSpec: EAGLE-2's tree, grown deeper and pruned to fewer nodes if the entropy of its
 // meta-path says that the continuation is predictable. It decides once per round, after the base depth, from the
-// draft alone.
+// draft alone. The base tree of the other rounds is fixed beforehand, so it may be verified in the run that drafts it.
 type HeteroDrafter struct {
 	Model spec.DraftModel
 	HeteroSettings
@@ -31,6 +31,10 @@ func (h *HeteroDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.
 	return session, session.Prefill(ctx, o)
 }
 
+// joinedLowShare is the greatest share of rounds in low bins at which the target verifies the base tree in the run that
+// drafts it. In a low bin that pass is for nothing: the tree is verified again after its extension.
+const joinedLowShare = 1.0 / 16
+
 type heteroSession struct {
 	draft.LevelSession
 	settings HeteroSettings
@@ -43,27 +47,27 @@ func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 	if most < 0 {
 		return h.ProposeRoot(seq), nil
 	}
-	depth, nodes := min(h.settings.Depth, most), h.settings.Nodes
-	levels, err := h.DraftTree(ctx, seq, depth, width)
-	if err != nil {
-		return nil, err
-	}
-	var d spec.Draft
+	depth := min(h.settings.Depth, most)
 	// The bins do not apply to the Φ of a tree that the context or the remaining tokens cut short.
-	if depth == h.settings.Depth && width == h.settings.TopK {
-		phi, path := MetaPath(levels)
-		bin := h.fit.Bin(phi)
-		d.Bin, d.Phi = bin+1, phi
-		if bin < h.fit.Low() {
-			cut := h.settings.Bin(bin)
-			if more := min(cut.Levels-1, most) - depth; more > 0 {
-				if levels, err = h.Model.Extend(ctx, spec.Extension{Passes: more}); err != nil {
-					return nil, err
-				}
+	binned := depth == h.settings.Depth && width == h.settings.TopK
+	d, err := h.ProposeBest(ctx, seq, depth, width, min(h.settings.Nodes, b.Nodes),
+		!binned || h.fit.LowShare() <= joinedLowShare)
+	if err != nil || !binned {
+		return d, err
+	}
+	phi, path := MetaPath(d.Levels)
+	bin := h.fit.Bin(phi)
+	if bin < h.fit.Low() { // a pass that joined the draft is dropped
+		levels, cut := d.Levels, h.settings.Bin(bin)
+		if more := min(cut.Levels-1, most) - depth; more > 0 {
+			if levels, err = h.Model.Extend(ctx, spec.Extension{Passes: more}); err != nil {
+				return nil, err
 			}
-			nodes = max(cut.Nodes, path)
+		}
+		if d, err = h.ProposeTree(seq, min(max(cut.Nodes, path), b.Nodes), spec.Draft{Levels: levels}); err != nil {
+			return nil, err
 		}
 	}
-	d.Levels = levels
-	return h.ProposeTree(seq, min(nodes, b.Nodes), d)
+	d.Bin, d.Phi = bin+1, phi
+	return d, nil
 }

@@ -252,6 +252,14 @@ func (l *LevelSession) proposeDraft(ctx context.Context, seq []int32, joins bool
 	return &l.Draft, nil
 }
 
+// ProposeBest drafts depth passes after the root's, k beams each, after seq, and proposes the best nodes of all levels;
+// nodes counts the root. joins: the target may verify the tree in the run that drafts it.
+func (l *LevelSession) ProposeBest(ctx context.Context, seq []int32, depth, k, nodes int,
+	joins bool) (*spec.Draft, error) {
+	l.request = spec.DraftRequest{Depth: depth, K: k, Nodes: nodes, Coupled: l.Coupled, Sampling: l.Sampling}
+	return l.proposeDraft(ctx, seq, joins && l.pass == spec.PassOutputs)
+}
+
 // ProposeTree proposes the best nodes of d.Levels; nodes counts the root.
 func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.Draft, error) {
 	tree, err := l.builder.Build(seq[len(seq)-1], d.Levels, nodes)
@@ -291,8 +299,7 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (
 	if depth < 0 {
 		return t.ProposeRoot(seq), nil
 	}
-	t.request = spec.DraftRequest{Depth: depth, K: width, Nodes: b.Nodes, Coupled: t.Coupled, Sampling: t.Sampling}
-	return t.proposeDraft(ctx, seq, t.pass == spec.PassOutputs)
+	return t.ProposeBest(ctx, seq, depth, width, b.Nodes, true)
 }
 
 // SampledChain draws a chain token by token from the draft's processed distribution,

@@ -290,6 +290,7 @@ type Adapter struct {
 	tree  func(c Config, model spec.DraftModel, p *spec.Parts) error
 	chain func(c Config, verifier spec.Verifier) draft.ChainRule
 	cuts  bool                  // it drops drafted tokens for what they are
+	joins bool                  // the trees of some rounds are fixed beforehand
 	check func(c *Config) error // refuses its settings
 	lacks func(f *Fitted) bool  // what it needs is missing; nil: it needs nothing
 	// covers refuses a temperature that it was not fitted for; nil: it works at all.
@@ -301,8 +302,8 @@ type Adapter struct {
 
 // The table of what adapts a draft.
 var adapterRows = []Adapter{
-	{Name: AdaptFixed},
-	{Name: AdaptHetero, tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
+	{Name: AdaptFixed, joins: true},
+	{Name: AdaptHetero, tree: heteroTree, joins: true, lacks: func(f *Fitted) bool { return f.Hetero == nil },
 		Need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
 		covers: func(c *Config, temperature float64) error {
 			_, err := c.Fitted.Hetero.Fit(temperature, temperature > 0 && !c.uncoupled())
