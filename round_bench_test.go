@@ -215,9 +215,9 @@ func TestRoundTrips(t *testing.T) {
 	t.Logf("%d combinations", len(all))
 }
 
-// TestHeteroJoinsWhereFewRoundsAreLow counts the rounds that draft and verify in one submit. At temperature 1 few rounds
-// of the fit are in low bins, so the base tree is verified with its draft, and again after an extension. At temperature
-// 0 many are, and only trees that the end of the text cuts short are fixed beforehand.
+// TestHeteroJoinsWhereFewRoundsAreLow counts the rounds that draft and verify in one submit. At temperature 1 few
+// rounds of the fit are in low bins, so the base tree is verified with its draft, and again after an extension. At
+// temperature 0 many are, and only trees that the end of the text cuts short are fixed beforehand.
 func TestHeteroJoinsWhereFewRoundsAreLow(t *testing.T) {
 	s := pairSession(t)
 	for _, temperature := range []float64{0, 1} {
@@ -234,7 +234,8 @@ func TestHeteroJoinsWhereFewRoundsAreLow(t *testing.T) {
 			}
 			inLow := d.Bin > 0 && d.Bin <= bins.Low()
 			if want := !inLow && (temperature > 0 || d.Bin == 0); e.Round.Joint != want {
-				t.Errorf("temperature %v, round %d, bin %d: joint is %v", temperature, e.Round.Round, d.Bin, e.Round.Joint)
+				t.Errorf("temperature %v, round %d, bin %d: joint is %v", temperature, e.Round.Round, d.Bin,
+					e.Round.Joint)
 			}
 			if e.Round.Joint {
 				joint++

@@ -7,15 +7,16 @@ import (
 	"foretoken/spec/adapt"
 )
 
-// heteroPrompts returns the points of n prompts whose ranks are steps of Φ, shifted by up to shift from the first prompt
-// to the last.
+// heteroPrompts returns the points of n prompts whose ranks are steps of Φ, shifted by up to shift from the first
+// prompt to the last.
 func heteroPrompts(n int, shift float64) [][]adapt.HeteroPoint {
 	var all [][]adapt.HeteroPoint
 	for p := range n {
 		var points []adapt.HeteroPoint
 		for i := range 80 {
 			phi := float64(i) / 10
-			points = append(points, adapt.HeteroPoint{Phi: phi, TCR: 2 + 6*int(phi+shift*float64(p)/float64(n)), Full: true})
+			rank := 2 + 6*int(phi+shift*float64(p)/float64(n))
+			points = append(points, adapt.HeteroPoint{Phi: phi, TCR: rank, Full: true})
 		}
 		all = append(all, points)
 	}

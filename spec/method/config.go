@@ -131,7 +131,8 @@ func (c Config) Limit(nodes int) Config {
 // Joins tells whether the target may verify in the run that drafts, where it can: the tree does not depend on anything
 // that is known only once the draft is there, or need not in every round.
 func (c Config) Joins() bool {
-	return (c.UsesDraftModel() || c.WeighsCosts()) && adapterNamed(c.Adapt).joins && verifierNamed(c.Verifier).sampled == ""
+	return (c.UsesDraftModel() || c.WeighsCosts()) && adapterNamed(c.Adapt).joins &&
+		verifierNamed(c.Verifier).sampled == ""
 }
 
 // At is the config as it works at a temperature. At 0 there is nothing to sample: sampled trees and chains that nothing
