@@ -1,3 +1,5 @@
+//go:build !js
+
 package bench
 
 import (
@@ -7,26 +9,28 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 
 	"foretoken"
+	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
-	"foretoken/spec/method"
 )
 
 // Group is a table of a suite: methods to compare with each other.
 type Group struct {
-	Name    string // such as papers/mars
-	Title   string
-	Methods []Method
+	Name    string   `json:"name"` // such as papers/mars-theta
+	Title   string   `json:"title"`
+	Methods []Method `json:"-"`
 	// Against maps a method to the row it is compared with, if any.
-	Against map[string]string
+	Against map[string]string `json:"against,omitempty"`
 	// Curve names the rows of the curve of Tokens over acceptance length, and OnCurve the rows compared with it at
 	// their own acceptance length.
-	Curve, OnCurve []string
-	Figures        []string // figures of the group: see the Figure constants
-	Note           string   // how to read it
+	Curve   []string `json:"curve,omitempty"`
+	OnCurve []string `json:"on_curve,omitempty"`
+	Figures []string `json:"figures,omitempty"` // figures of the group: see the Figure constants
+	Note    string   `json:"note,omitempty"`    // how to read it
 }
 
 // The figures of a group.
@@ -38,11 +42,12 @@ const (
 	FigureDecision  = "decision"  // what HeteroSpec's decision costs: time, submits a round, rounds in one submit
 )
 
-// SuiteOptions configures a suite.
+// SuiteOptions configures the rows of a suite.
 type SuiteOptions struct {
 	Common   foretoken.Request // length and sampling of every request; a suite sets its own temperatures
-	Repeat   int               // repetitions; 0: what each group needs
+	Repeat   int               // repetitions; 0: what each table needs
 	MaxNodes int               // nodes the target verifies in one pass; 0: 64
+	Source   string            // what drafts in rows that draft with a model and name no source; "": the draft model
 	// Pair identifies the models, so that artefacts of another pair are refused; the zero value accepts any.
 	Pair spec.Fingerprint
 	// Artefact reads a file that only some rows need (a classifier trained in another way), or returns
@@ -52,40 +57,40 @@ type SuiteOptions struct {
 	Categories []string
 }
 
-// SuiteNames returns the suites and their groups.
-func SuiteNames() []string {
-	names := []string{"papers"}
-	for _, g := range papers {
-		names = append(names, "papers/"+g.name)
-	}
-	return names
-}
-
-// Suite returns the groups of a suite, or the one group of that name.
-func Suite(name string, o SuiteOptions) ([]Group, error) {
+// Groups returns the tables of a suite for a pair; a table that names its pairs is left out for another one. The pair
+// "" has all tables.
+func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 	if o.MaxNodes == 0 {
 		o.MaxNodes = 64
 	}
-	o.Common.Temperature = 0
+	makes := map[string]string{}
+	if err := f.eachArtefact(&o, func(file, make string) error { makes[file] = make; return nil }); err != nil {
+		return nil, err
+	}
 	var groups []Group
-	for _, p := range papers {
-		full := "papers/" + p.name
-		if name != "papers" && name != full {
+	for i := range f.Tables {
+		t := &f.Tables[i]
+		if pair != "" && len(t.Pairs) > 0 && !slices.Contains(t.Pairs, pair) { // bound: pairs of a file
 			continue
 		}
-		b := &groupBuilder{o: o, group: Group{Name: full, Title: p.title, Against: map[string]string{}},
-			repeat: p.repeat}
-		if o.Repeat > 0 {
-			b.repeat = o.Repeat
+		b := &groupBuilder{o: o, makes: makes, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
+			Name: SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures, Note: t.Note}}
+		err := b.rows(t.Rows, variables{}, "rows")
+		for _, patterns := range []struct {
+			of   []string
+			into *[]string
+		}{{t.Curve, &b.group.Curve}, {t.OnCurve, &b.group.OnCurve}} {
+			if err == nil {
+				*patterns.into, err = b.matching(patterns.of)
+			}
 		}
-		p.build(b)
-		if b.err != nil {
-			return nil, fmt.Errorf("foretoken: suite %s: %w", full, b.err)
+		if err == nil {
+			err = b.resolve()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("foretoken: suite %s: table %s: %w", quote.Name(f.File), quote.Name(t.Name), err)
 		}
 		groups = append(groups, b.group)
-	}
-	if len(groups) == 0 {
-		return nil, fmt.Errorf("foretoken: unknown suite %.80q, want one of %s", name, strings.Join(SuiteNames(), ", "))
 	}
 	return groups, nil
 }
@@ -118,51 +123,202 @@ func describeMethod(m *Method) string {
 	return string(b)
 }
 
+// variables are the values of the names that a list of rows is repeated for.
+type variables map[string]any
+
+// in replaces {name} by the variable's value.
+func (v variables) in(text string) (string, error) {
+	var out strings.Builder
+	for {
+		open := strings.IndexByte(text, '{')
+		if open < 0 {
+			return out.String() + text, nil
+		}
+		end := strings.IndexByte(text[open:], '}')
+		if end < 0 {
+			return out.String() + text, nil
+		}
+		name := text[open+1 : open+end]
+		value, known := v[name]
+		if !known {
+			return "", fmt.Errorf("%.200q names {%.80s}, which no \"for\" around it has", text, name)
+		}
+		out.WriteString(text[:open] + textOf(value))
+		text = text[open+end+1:]
+	}
+}
+
+func textOf(value any) string {
+	if x, ok := value.(float64); ok {
+		return strconv.FormatFloat(x, 'g', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// with calls work for each value of the variables of repeat, which have equally many.
+func (v variables) with(repeat map[string][]any, o *SuiteOptions, work func(variables) error) error {
+	values, n := map[string][]any{}, -1
+	for name, list := range repeat {
+		switch {
+		case name == "category" && len(list) == 1 && list[0] == "*":
+			list = nil
+			for _, c := range o.Categories {
+				list = append(list, c)
+			}
+		case name == "nodes":
+			var err error
+			if list, err = atMost(list, o.MaxNodes); err != nil {
+				return err
+			}
+		}
+		if n >= 0 && len(list) != n {
+			return fmt.Errorf("\"for\" has lists of %d and %d values, want equally many", n, len(list))
+		}
+		if _, outer := v[name]; outer {
+			return fmt.Errorf("\"for\" repeats %.80q within its own repetition", name)
+		}
+		n, values[name] = len(list), list
+	}
+	for i := range max(n, 0) {
+		now := variables{}
+		for name, value := range v {
+			now[name] = value
+		}
+		for name, list := range values {
+			now[name] = list[i]
+		}
+		if err := work(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// atMost limits numbers of nodes to what one pass verifies, each once.
+func atMost(list []any, most int) ([]any, error) {
+	var out []any
+	for _, v := range list {
+		x, ok := v.(float64)
+		if !ok || x != float64(int(x)) {
+			return nil, fmt.Errorf("\"for\" has nodes %v, want whole numbers", v)
+		}
+		if x = min(x, float64(most)); !slices.Contains(out, any(x)) { // bound: rows of a table
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
 type groupBuilder struct {
 	o      SuiteOptions
 	group  Group
 	repeat int
-	// temperature of the added rows; above 0 it is part of their names.
-	temperature float64
-	err         error
+	makes  map[string]string // the command that makes an artefact
 }
 
-// add adds a method, given as in ParseMethods, under a name, and compares it with the row called against at the
-// same temperature, unless that is "".
-func (b *groupBuilder) add(name, method, against string) *Method {
-	common := b.o.Common
-	common.Temperature = b.temperature
-	if b.temperature != 0 {
-		name += fmt.Sprintf(" T=%g", b.temperature)
-		if against != "" {
-			against += fmt.Sprintf(" T=%g", b.temperature)
+// rows adds rows, repeated ones for each value.
+func (b *groupBuilder) rows(rows []SuiteRow, v variables, at string) error {
+	for i := range rows {
+		r, at := &rows[i], fmt.Sprintf("%s[%d]", at, i)
+		var err error
+		if r.For != nil {
+			err = v.with(r.For, &b.o, func(v variables) error { return b.rows(r.Rows, v, at+".rows") })
+		} else {
+			err = b.row(r, v)
+		}
+		if err != nil {
+			if strings.HasPrefix(err.Error(), "rows[") {
+				return err // which names the inner row
+			}
+			return fmt.Errorf("%s: %w", at, err)
 		}
 	}
-	ms, err := ParseMethods(method, common)
+	return nil
+}
+
+// row adds a method and compares it with the row called against at the same temperature, unless that is "".
+func (b *groupBuilder) row(r *SuiteRow, v variables) error {
+	text := map[*string]string{}
+	for _, s := range []*string{&r.Name, &r.Method, &r.Against, &r.Bins, &r.Classifier} {
+		var err error
+		if text[s], err = v.in(*s); err != nil {
+			return err
+		}
+	}
+	common := b.o.Common
+	common.Temperature = r.Temperature
+	if t, outer := v["temperature"]; outer {
+		x, ok := t.(float64)
+		if !ok || r.Temperature != 0 {
+			return fmt.Errorf("field temperature: \"for\" gives %v, and the row %g; want one number", t, r.Temperature)
+		}
+		common.Temperature = x
+	}
+	name, against := text[&r.Name], text[&r.Against]
+	if t := common.Temperature; t != 0 { // part of the name
+		name += fmt.Sprintf(" T=%g", t)
+		if against != "" {
+			against += fmt.Sprintf(" T=%g", t)
+		}
+	}
+	ms, err := ParseMethods(text[&r.Method], common)
 	if err == nil && len(ms) != 1 {
-		err = fmt.Errorf("%q is not one method", method)
+		err = fmt.Errorf("%q is not one method", text[&r.Method])
 	}
 	if err != nil {
-		b.err = errors.Join(b.err, err)
-		return &Method{}
+		return fmt.Errorf("field method: %w", err)
 	}
-	m := ms[0]
+	m := &ms[0]
 	m.Name, m.Repeat = name, b.repeat
-	b.group.Methods = append(b.group.Methods, m)
+	if c := m.Request.Config(); c.Source == "" && (c.UsesDraftModel() || c.WeighsCosts()) {
+		m.Request.Source = b.o.Source
+	}
+	if slices.ContainsFunc(b.group.Methods, func(known Method) bool { return known.Name == name }) { // bound: rows
+		return fmt.Errorf("field name: the table has two rows %q", name)
+	}
+	if file := text[&r.Bins]; file != "" {
+		b.bins(m, file)
+	}
+	if file := text[&r.Classifier]; file != "" {
+		b.classifier(m, file, r.AnyPair)
+	}
+	b.group.Methods = append(b.group.Methods, *m)
 	if against != "" && against != name {
 		b.group.Against[name] = against
 	}
-	return &b.group.Methods[len(b.group.Methods)-1]
+	return nil
 }
 
-// plainAt adds plain decoding at the temperature of the rows that follow.
-func (b *groupBuilder) plainAt(temperature float64) {
-	b.temperature = temperature
-	b.add(PlainName, method.DrafterNone, "")
+// resolve checks that the rows that others are compared with are there.
+func (b *groupBuilder) resolve() error {
+	for name, against := range b.group.Against {
+		if !slices.ContainsFunc(b.group.Methods, func(m Method) bool { return m.Name == against }) { // bound: rows²
+			return fmt.Errorf("the row %q is compared with %q, which is no row of the table", name, against)
+		}
+	}
+	return nil
+}
+
+// matching returns the names of rows that patterns match, in which * stands for any text.
+func (b *groupBuilder) matching(patterns []string) (names []string, err error) {
+	for _, p := range patterns {
+		first, last, star := strings.Cut(p, "*")
+		n := len(names)
+		for _, m := range b.group.Methods {
+			if m.Name == p || star && len(m.Name) >= len(first)+len(last) && strings.HasPrefix(m.Name, first) &&
+				strings.HasSuffix(m.Name, last) {
+				names = append(names, m.Name)
+			}
+		}
+		if len(names) == n {
+			return nil, fmt.Errorf("no row is called like %.200q", p)
+		}
+	}
+	return names, nil
 }
 
 // artefact reads a file that a row needs, and marks the row as missing where there is none or use refuses it.
-func (b *groupBuilder) artefact(m *Method, file, how string, use func(data []byte) error) {
+func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) error) {
 	var data []byte
 	err := fs.ErrNotExist
 	if b.o.Artefact != nil {
@@ -172,16 +328,18 @@ func (b *groupBuilder) artefact(m *Method, file, how string, use func(data []byt
 		err = use(data)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		m.Missing = fmt.Sprintf("needs the file %s among the artefacts; %s", file, how)
+		m.Missing = fmt.Sprintf("needs the file %s among the artefacts", file)
+		if how := b.makes[file]; how != "" {
+			m.Missing += "; make it with foretoken " + how + " --out DIR/" + file
+		}
 	} else if err != nil {
 		m.Missing = err.Error()
 	}
 }
 
-// c2t adds a row of C2T at β=0.5 with the classifier of a file, compared with the row of the pair's own.
-func (b *groupBuilder) c2t(name, file, how string, anyPair bool) {
-	m := b.add(name, "c2t:threshold=0.5", c2tBase)
-	b.artefact(m, file, how, func(data []byte) error {
+// classifier sets C2T's classifier from a file.
+func (b *groupBuilder) classifier(m *Method, file string, anyPair bool) {
+	b.artefact(m, file, func(data []byte) error {
 		c, err := adapt.ParseC2T(file, data)
 		if err == nil && !anyPair && b.o.Pair != (spec.Fingerprint{}) {
 			err = c.Matches(b.o.Pair)
@@ -194,8 +352,8 @@ func (b *groupBuilder) c2t(name, file, how string, anyPair bool) {
 }
 
 // bins sets a method's entropy bins from a file.
-func (b *groupBuilder) bins(m *Method, file, how string) {
-	b.artefact(m, file, how, func(data []byte) error {
+func (b *groupBuilder) bins(m *Method, file string) {
+	b.artefact(m, file, func(data []byte) error {
 		h, err := adapt.ParseHetero(file, data)
 		if c := m.Request.Config(); err == nil && b.o.Pair != (spec.Fingerprint{}) {
 			err = h.Matches(b.o.Pair.WithTree(c.TopK, c.Depth, c.Nodes))

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -14,15 +15,26 @@ import (
 	"foretoken/spec/method"
 )
 
-func TestEverySuiteHoldsTogether(t *testing.T) {
-	groups, err := Suite("papers", SuiteOptions{Common: foretoken.Request{MaxTokens: 8, Seed: 1, Temperature: 0.7},
-		Categories: []string{"a", "b"}})
+// pathGroups returns the tables of the program's suites of a name.
+func pathGroups(t *testing.T, name string, o SuiteOptions) (groups []Group) {
+	t.Helper()
+	all, err := FindSuite(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(groups)+1 != len(SuiteNames()) {
-		t.Errorf("%d groups for the names %v", len(groups), SuiteNames())
+	for _, f := range all {
+		g, err := f.Groups("", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups = append(groups, g...)
 	}
+	return groups
+}
+
+func TestEverySuiteHoldsTogether(t *testing.T) {
+	groups := pathGroups(t, SuitesName, SuiteOptions{
+		Common: foretoken.Request{MaxTokens: 8, Seed: 1, Temperature: 0.7}, Categories: []string{"a", "b"}})
 	all, err := MethodsOf(groups)
 	if err != nil {
 		t.Fatal(err)
@@ -45,34 +57,100 @@ func TestEverySuiteHoldsTogether(t *testing.T) {
 			t.Errorf("%s verifies %d nodes, more than the 64 of one pass", m.Name, n)
 		}
 	}
+	names, err := SuiteNames()
+	if err != nil || len(names) <= len(groups) {
+		t.Errorf("the names %v for %d tables: %v", names, len(groups), err)
+	}
 	for _, g := range groups {
-		has := func(name string) bool {
-			return slices.ContainsFunc(g.Methods, func(m Method) bool { return m.Name == name })
+		if !slices.Contains(names, g.Name) {
+			t.Errorf("%s has no name", g.Name)
 		}
-		named := append(slices.Clone(g.Curve), g.OnCurve...)
-		for of, base := range g.Against {
-			named = append(named, of, base)
+		if len(g.Methods) < 2 {
+			t.Errorf("%s has %d rows", g.Name, len(g.Methods))
 		}
-		for _, name := range named {
-			if !has(name) {
-				t.Errorf("%s speaks of %q, which is none of its rows", g.Name, name)
-			}
-		}
-		if len(g.Methods) < 2 || g.Title == "" {
-			t.Errorf("%s has %d rows and the title %q", g.Name, len(g.Methods), g.Title)
-		}
-		one, err := Suite(g.Name, SuiteOptions{Categories: []string{"a", "b"}, Repeat: 4})
-		if err != nil || len(one) != 1 || len(one[0].Methods) != len(g.Methods) || one[0].Methods[0].Repeat != 4 {
-			t.Errorf("%s alone: %d groups, %v", g.Name, len(one), err)
+		one := pathGroups(t, g.Name, SuiteOptions{Categories: []string{"a", "b"}, Repeat: 4})
+		if len(one) != 1 || len(one[0].Methods) != len(g.Methods) || one[0].Methods[0].Repeat != 4 {
+			t.Errorf("%s alone: %d tables", g.Name, len(one))
 		}
 	}
-	if _, err := Suite("papers/none", SuiteOptions{}); err == nil || !strings.Contains(err.Error(), "papers/mars") {
+	if _, err := FindSuite("papers/none"); err == nil || !strings.Contains(err.Error(), "papers/mars") {
 		t.Errorf("an unknown suite: %v", err)
 	}
 }
 
+const smallSuite = `{"title": "small", "pairs": [{"name": "draft"}, {"name": "head", "source": "eagle3"}],
+"artefacts": [{"for": {"x": [1, 2]}, "file": "c-{x}.json", "make": "train c2t --hidden {x}"}],
+"tables": [{"name": "one", "title": "t", "repeat": 2, "curve": ["tree *"], "pairs": ["head"], "rows": [
+ {"for": {"temperature": [0, 0.5], "mode": ["alg1", "sampled"]}, "rows": [
+  {"name": "plain", "method": "none"},
+  {"for": {"nodes": [16, 99, 100]}, "rows": [{"name": "tree {nodes}", "method": "eagle2:nodes={nodes}"}]},
+  {"name": "mars", "method": "mars:mode={mode}", "against": "tree 16"}]},
+ {"for": {"category": ["*"]}, "rows": [{"name": "of {category}", "method": "ngram"}]},
+ {"name": "c2t", "method": "c2t", "classifier": "c-2.json", "against": "plain"}]}]}`
+
+func TestRowsAreRepeated(t *testing.T) {
+	f, err := ParseSuite("small.json", []byte(smallSuite))
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := f.Groups("head", SuiteOptions{MaxNodes: 64, Source: "eagle3", Categories: []string{"a", "b"}})
+	if err != nil || len(groups) != 1 {
+		t.Fatal(len(groups), err)
+	}
+	g := groups[0]
+	var rows []string
+	for _, m := range g.Methods {
+		rows = append(rows, strings.Trim(fmt.Sprintf("%s %s %s %d", m.Name, m.Request.Source, m.Request.Mode,
+			m.Request.Nodes), " 0"))
+	}
+	want := []string{"plain", "tree 16 eagle3  16", "tree 64 eagle3  64", "mars eagle3 alg1", "plain T=0.5",
+		"tree 16 T=0.5 eagle3  16", "tree 64 T=0.5 eagle3  64", "mars T=0.5 eagle3 sampled", "of a", "of b", "c2t eagle3"}
+	if !slices.Equal(rows, want) {
+		t.Errorf("rows %q, want %q", rows, want)
+	}
+	if g.Against["mars T=0.5"] != "tree 16 T=0.5" || len(g.Curve) != 4 {
+		t.Errorf("against %v, curve %v", g.Against, g.Curve)
+	}
+	missing := g.Methods[len(g.Methods)-1].Missing
+	if !strings.Contains(missing, "train c2t --hidden 2 --out DIR/c-2.json") {
+		t.Errorf("missing: %s", missing)
+	}
+	if others, err := f.Groups("draft", SuiteOptions{}); err != nil || len(others) != 0 {
+		t.Errorf("%d tables of another pair, %v", len(others), err)
+	}
+}
+
+func TestWrongSuitesAreRefused(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{`"title": "small"`, `"titel": "small"`, "titel"},
+		{`"title": "t"`, `"title": ""`, "tables[0].title is missing"},
+		{`"repeat": 2`, `"repeat": 0`, "tables[0].repeat is 0"},
+		{`"pairs": ["head"]`, `"pairs": ["hat"]`, `tables[0].pairs has "hat", want one of draft, head`},
+		{`"source": "eagle3"`, `"source": "eagle4"`, `pairs[1].source is "eagle4"`},
+		{`"sampled"]`, `"sampled", "x"]`, `rows[0]: "for" has lists of`},
+		{`"ngram"`, `"gram"`, `rows[1].rows[0]: field method: foretoken: unknown method "gram"`},
+		{`mode={mode}`, `mode={mood}`, "names {mood}"},
+		{`"against": "tree 16"`, `"against": "tree 17"`, `"mars" is compared with "tree 17", which is no row`},
+		{`"curve": ["tree *"]`, `"curve": ["shrub *"]`, `no row is called like "shrub *"`},
+		{`"curve"`, `"figures": ["x"], "curve"`, `figures has "x", want one of entropy`},
+		{`"name": "of {category}"`, `"name": "c2t"`, `two rows "c2t"`},
+		{`"file": "c-{x}.json"`, `"file": "../c-{x}.json"`, "artefacts[0] has the file"},
+	} {
+		text := strings.Replace(smallSuite, c.old, c.new, 1)
+		f, err := ParseSuite("small.json", []byte(text))
+		if err == nil {
+			_, err = f.Groups("", SuiteOptions{Categories: []string{"a"}})
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "foretoken: suite small.json: ") ||
+			!strings.Contains(err.Error(), c.want) || text == smallSuite {
+			t.Errorf("%s: %v, want %s", c.new, err, c.want)
+		}
+	}
+}
+
 func TestSuiteSaysWhichFilesAreMissing(t *testing.T) {
-	good := jointCut(0.3)
+	good := &adapt.C2TClassifier{Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
+		Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{1}}
 	good.Fingerprint = spec.Fingerprint{Target: spec.ModelID{Name: "t", Bytes: 1, Hash: "00", Quantisation: "f32"},
 		Draft: spec.ModelID{Name: "d", Bytes: 2, Hash: "11", Quantisation: "f32"}, TopK: 10, Depth: 10, Nodes: 60}
 	text, err := good.Encode()
@@ -94,11 +172,8 @@ func TestSuiteSaysWhichFilesAreMissing(t *testing.T) {
 		pair  spec.Fingerprint
 		right bool
 	}{{good.Fingerprint, true}, {pair, false}, {spec.Fingerprint{}, true}} {
-		g, err := Suite("papers/c2t-transfer",
+		g := pathGroups(t, "papers/c2t-transfer",
 			SuiteOptions{Artefact: read, Categories: []string{"a", "b"}, Pair: c.pair})
-		if err != nil {
-			t.Fatal(err)
-		}
 		missing := map[string]string{}
 		for _, m := range g[0].Methods {
 			if m.Missing != "" {
@@ -117,18 +192,6 @@ func TestSuiteSaysWhichFilesAreMissing(t *testing.T) {
 		}
 		if missing["c2t moved from another pair"] != "" {
 			t.Errorf("the moved classifier: %v", missing["c2t moved from another pair"])
-		}
-	}
-}
-
-func TestJointCutIsAThresholdOnProbability(t *testing.T) {
-	c := jointCut(0.3)
-	for _, v := range []struct {
-		p    float64
-		keep bool
-	}{{0.01, false}, {0.29, false}, {0.31, true}, {0.9, true}} {
-		if got := c.Confidence(adapt.C2TFeatures{Probability: v.p, Entropy: 3, Depth: 4}) > 0.5; got != v.keep {
-			t.Errorf("a joint probability of %v: kept is %v", v.p, got)
 		}
 	}
 }

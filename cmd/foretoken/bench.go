@@ -29,6 +29,7 @@ type benchOptions struct {
 	common      foretoken.Request
 	methods     []string
 	suites      []string
+	files       []*bench.SuiteFile // of --suite
 	list        bool
 	prompts     string
 	perCategory int
@@ -86,7 +87,8 @@ func benchCommand(c *console) *cobra.Command {
 	o.models.flags(f)
 	f.StringArrayVar(&o.methods, "methods", nil,
 		"what to measure; may be given several times (default "+benchMethods+")")
-	f.StringSliceVar(&o.suites, "suite", nil, "a prepared comparison: papers, or one of its tables such as papers/mars")
+	f.StringSliceVar(&o.suites, "suite", nil, "a prepared comparison: papers, one of its "+
+		"files or tables such as papers/mars, or a file that ends in .json")
 	f.BoolVar(&o.list, "list", false, "list the suites")
 	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object per line: {\"id\": …, \"prompt\": "+
 		"…, \"category\": …}; the category defaults to the id up to its last dash")
@@ -101,7 +103,8 @@ func benchCommand(c *console) *cobra.Command {
 	f.StringVar(&o.json, "json", "", "write the report to this file")
 	f.StringVar(&o.csv, "csv", "", "write one line per method and category to this file")
 	f.StringVar(&o.resume, "resume", "", "keep finished cells in this file and skip those already in it")
-	f.IntVar(&o.models.nodes, "max-nodes", 64, "largest tree that can be verified; MARS's tables use up to 711")
+	f.IntVar(&o.models.nodes, "max-nodes", 64, "largest tree that can be verified, or more where a "+
+		"suite has larger ones")
 	f.BoolVar(&o.profiled, "profile", false, "print where time goes instead: by kernel for a plain step, "+
 		"a verification and the draft's passes, and by phase for rounds of the methods on the first prompt, "+
 		"with submits, readbacks, bytes, creations and allocations")
@@ -113,14 +116,21 @@ func benchCommand(c *console) *cobra.Command {
 }
 
 func listSuites(c *console) error {
-	groups, err := bench.Suite("papers", bench.SuiteOptions{})
+	all, err := bench.Suites()
 	if err != nil {
 		return err
 	}
 	p := &benchPrinter{out: c.out}
 	p.line("papers: all of")
-	for _, g := range groups {
-		p.line("  %s: %s (%d rows)", g.Name, g.Title, len(g.Methods))
+	for _, f := range all {
+		groups, err := f.Groups("", bench.SuiteOptions{Categories: []string{"CATEGORY"}})
+		if err != nil {
+			return err
+		}
+		p.line("%s: %s", f.Name(), f.Title)
+		for _, g := range groups {
+			p.line("  %s: %s (%d rows)", g.Name, g.Title, len(g.Methods))
+		}
 	}
 	return p.err
 }
@@ -144,10 +154,12 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if len(o.suites) > 0 && given.Changed("temperature") {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
 	}
-	for _, s := range o.suites {
-		if names := bench.SuiteNames(); !slices.Contains(names, s) { // bound: written out
-			return usagef("--suite is %q, want %s", s, orList(names))
+	for _, name := range o.suites {
+		found, err := bench.FindSuite(name)
+		if err != nil {
+			return usagef("--suite: %s", oneLine(err.Error()))
 		}
+		o.files = append(o.files, found...)
 	}
 	if !given.Changed("methods") && len(o.suites) == 0 && !o.profiled {
 		o.methods = []string{benchMethods}
@@ -162,7 +174,12 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		}
 	}
 	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
-		slices.ContainsFunc(o.suites, func(s string) bool { return s == "papers" || s == "papers/eagle3" })
+		slices.ContainsFunc(o.files, (*bench.SuiteFile).NeedsHead)
+	if !given.Changed("max-nodes") {
+		for _, f := range o.files {
+			o.models.nodes = max(o.models.nodes, f.Nodes)
+		}
+	}
 	if err := checkFolders(o.json, o.csv, o.resume); err != nil {
 		return err
 	}
@@ -244,6 +261,9 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
 	report.Note, report.Missing = r.settings(), r.missing
 	if err != nil && ctx.Err() == nil {
+		if m := r.missing; len(r.cells) == 0 && len(m) > 0 && m[0].Method != "" { // none could run: why
+			return fmt.Errorf("method %s: %s", m[0].Method, why(m[0]))
+		}
 		return err
 	}
 	if len(r.cells) > 0 {
@@ -282,8 +302,8 @@ func (r *benchRun) choose(s *session) error {
 	if r.repeatGiven {
 		o.Repeat = r.repeat
 	}
-	for _, name := range r.suites {
-		groups, err := bench.Suite(name, o)
+	for _, f := range r.files {
+		groups, err := f.Groups("", o)
 		if err != nil {
 			return err
 		}
@@ -303,9 +323,6 @@ func (r *benchRun) choose(s *session) error {
 	r.matrix.Fingerprint = bench.Fingerprint(s.Session)
 	r.matrix.Problem = func(method, prompt string, err error) error {
 		m := bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())}
-		if method != "" && (r.own(method) || len(r.groups) == 0) {
-			return fmt.Errorf("method %s: %s", method, why(m))
-		}
 		r.missing = append(r.missing, m)
 		return nil
 	}

@@ -33,6 +33,11 @@ func (r *benchRun) print(report *bench.Report) error {
 				g.Methods = append(g.Methods, bench.Method{Name: row.Method})
 			}
 		}
+		for _, m := range r.perMethod {
+			if report.Row(m.Name, "") == nil { // it is missing, and the group says why
+				g.Methods = append(g.Methods, m)
+			}
+		}
 		p.group(&g)
 	}
 	for i := range r.groups {
@@ -43,9 +48,6 @@ func (r *benchRun) print(report *bench.Report) error {
 		if m.Method == "" {
 			p.line("SKIPPED prompt %s: %s", quote.Name(m.Prompt), m.Reason)
 		}
-	}
-	if len(report.Missing) > 0 && len(r.groups) == 0 {
-		p.missing(func(string) bool { return true })
 	}
 	return p.err
 }

@@ -184,6 +184,18 @@ func TestBenchSuiteShowsWhatIsMissing(t *testing.T) {
 	}
 }
 
+// TestBenchGoesOnWithoutARow: a row that cannot run is missing, and the others are measured.
+func TestBenchGoesOnWithoutARow(t *testing.T) {
+	prompts := benchPrompts(t)
+	without := "hetero:depth=3,temperature=1"
+	o := runBench(t, "--prompts", prompts, "--limit", "1", "--repeat", "1", "--max-tokens", "3", "--methods",
+		"ngram,"+without)
+	if o.code != exitOK || strings.Count(o.out, "MISSING "+without+": ") != 1 || !strings.Contains(o.out, "  ngram  ") {
+		t.Errorf("code %d: %s%s", o.code, o.out, o.err)
+	}
+	oneError(t, "no row runs", runBench(t, "--prompts", prompts, "--methods", without), exitError, "calibrate hetero")
+}
+
 func TestBenchSkipsPromptsThatAreTooLong(t *testing.T) {
 	prompts := write(t, "prompts.jsonl", []byte(`{"id": "long-0", "prompt": "`+strings.Repeat("x ", 600)+`"}
 {"id": "short-0", "prompt": "package p\n\nfunc f() {\n"}
@@ -223,7 +235,8 @@ func TestBenchWrongUse(t *testing.T) {
 		{"--methods chain:colour=red", "no setting"},
 		{"--methods depth=3", "before any method"},
 		{"--methods eagle2:verifier=rejection", "rejection verifier needs tokens sampled"},
-		{"--suite papers/nothing", "--suite is"},
+		{"--suite papers/nothing", "unknown suite"},
+		{"--suite nothing.json", "nothing.json"},
 		{"--suite papers --temperature 1", "exclude each other"},
 		{"--repeat 0", "--repeat is 0"},
 		{"--limit 0", "--limit is 0"},

@@ -245,6 +245,23 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	if c, err := adapt.ParseC2T("ablation.json", ablated); err != nil || len(c.Features) != 2 || len(c.Hidden) != 4 {
 		t.Errorf("%v", err)
 	}
+	path := filepath.Join(dir, "cut.json")
+	if o := call(t, "", "train", "c2t", "--device", "cpu", "--cut", "0.3", "--out", path); o.code != exitOK {
+		t.Fatal(o.err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut, err := adapt.ParseC2T("cut.json", data)
+	if err != nil || cut.Matches(c.Fingerprint) != nil {
+		t.Fatalf("%+v, %v", cut, err)
+	}
+	for p, keep := range map[float64]bool{0.01: false, 0.29: false, 0.31: true, 0.9: true} {
+		if got := cut.Confidence(adapt.C2TFeatures{Probability: p, Entropy: 3, Depth: 4}) > 0.5; got != keep {
+			t.Errorf("a joint probability of %v: kept is %v", p, got)
+		}
+	}
 	_, tuned := train("tuned.json", "--from", filepath.Join(dir, "c2t.json"), "--part", "0.8")
 	d, err := adapt.ParseC2T("tuned.json", tuned)
 	if err != nil || d.Made.Settings["fine-tuned from"] == "" || d.Mean[0] != c.Mean[0] {
@@ -312,6 +329,8 @@ func TestCalibrationFlagsAreChecked(t *testing.T) {
 		{[]string{"calibrate", "hetero", "--prompts", prompts, "--device", "abacus"}, "abacus"},
 		{[]string{"train", "c2t", "--prompts", prompts, "--features", "mood"}, "mood"},
 		{[]string{"train", "c2t", "--prompts", prompts, "--ratio", "0"}, "--ratio"},
+		{[]string{"train", "c2t", "--prompts", prompts, "--cut", "0.3"}, "--cut and --prompts"},
+		{[]string{"train", "c2t", "--cut", "1"}, "--cut is 1"},
 		{[]string{"train", "c2t", "--prompts", prompts, "--from", "x.json", "--hidden", "3"}, "--from"},
 		{[]string{"train", "acceptance-head", "--prompts", prompts, "--label", "ratio"}, "--temperature"},
 		{[]string{"train", "acceptance-head", "--prompts", prompts, "--layers", "3"}, "--layers"},

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/fit"
+	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
 
@@ -37,6 +38,7 @@ type c2tOptions struct {
 	ratio    float64
 	others   int
 	from     string
+	cut      float64
 	part     float64
 	epochs   int
 	batch    int
@@ -68,6 +70,8 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 	f.Float64Var(&o.ratio, "ratio", 5, "negatives for each positive")
 	f.IntVar(&o.others, "others", 40, "rejected nodes kept per tree; the negatives are drawn from them")
 	f.StringVar(&o.from, "from", "", "classifier to begin with and fine-tune on a tenth of the trees")
+	f.Float64Var(&o.cut, "cut", 0, "train nothing: write a classifier that keeps a node while its joint probability is "+
+		"above this, at --threshold 0.5")
 	f.Float64Var(&o.part, "part", 1, "part of the trees to train on (default 1, or 0.1 with --from)")
 	f.IntVar(&o.epochs, "epochs", c2tEpochs, "passes over the examples; few trees need more")
 	f.IntVar(&o.batch, "batch", c2tBatch, "examples per step")
@@ -75,6 +79,15 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 }
 
 func (o *c2tOptions) check(given *pflag.FlagSet) error {
+	if given.Changed("cut") {
+		for _, name := range []string{"prompts", "hidden", "features", "from"} {
+			if given.Changed(name) {
+				return usagef("--cut and --%s exclude each other: --cut trains nothing", name)
+			}
+		}
+		o.prompts = noPrompts
+		return cmp.Or(o.gatherOptions.check(), want("cut", o.cut, o.cut > 0 && o.cut < 1, "more than 0 and less than 1"))
+	}
 	if o.from != "" && (given.Changed("hidden") || given.Changed("features")) {
 		return usagef("--hidden and --features are those of the classifier that --from names")
 	}
@@ -99,7 +112,36 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 		want("part", o.part, o.part > 0 && o.part <= 1, "more than 0 and at most 1"))
 }
 
+// noPrompts names the prompts of a file that is made without any.
+const noPrompts = "none"
+
+// writeCut writes a classifier whose confidence crosses ½ at a joint probability of o.cut: DyJoint in C2T's paper.
+func (o *c2tOptions) writeCut(ctx context.Context, c *console) error {
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	const steep = 1000
+	cut := &adapt.C2TClassifier{Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
+		Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{steep}, OutputBias: -steep * o.cut}
+	cut.Fingerprint, cut.Made = o.c2tFingerprint(s), o.made(nil)
+	b, err := cut.Encode()
+	if err != nil {
+		return err
+	}
+	return o.write(c, b)
+}
+
+// c2tFingerprint names the models and the tree of the classifier's examples.
+func (o *c2tOptions) c2tFingerprint(s *session) spec.Fingerprint {
+	return o.fingerprint(s).WithTree(c2tTopK, c2tDepth, 1+c2tTopK+c2tDepth*c2tTopK*c2tTopK)
+}
+
 func (o *c2tOptions) run(ctx context.Context, c *console) error {
+	if o.cut > 0 {
+		return o.writeCut(ctx, c)
+	}
 	var from *adapt.C2TClassifier
 	if o.from != "" {
 		b, err := readFile(o.from)
@@ -147,9 +189,7 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	if len(held) > 0 {
 		reportThresholds(o.report(c), best, held)
 	}
-	best.Fingerprint = o.fingerprint(s)
-	best.Fingerprint.TopK, best.Fingerprint.Depth, best.Fingerprint.Nodes = c2tTopK, c2tDepth,
-		1+c2tTopK+c2tDepth*c2tTopK*c2tTopK
+	best.Fingerprint = o.c2tFingerprint(s)
 	settings := best.Made.Settings
 	best.Made = o.made(texts)
 	best.Made.Samples = trees
