@@ -74,7 +74,8 @@ func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 			continue
 		}
 		b := &groupBuilder{o: o, makes: makes, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
-			Name: SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures, Note: t.Note}}
+			Name: SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures,
+			Note: t.Note}}
 		err := b.rows(t.Rows, variables{}, "rows")
 		for _, patterns := range []struct {
 			of   []string

@@ -175,8 +175,8 @@ func validateRows(rows []SuiteRow, at string) error {
 		case r.For != nil && (len(r.For) == 0 || r.Name != "" || r.Method != "" || r.Against != ""):
 			return fmt.Errorf("%s repeats rows by \"for\": want values there, and names and methods in its rows", at)
 		case r.For == nil && (r.Name == "" || r.Method == "" || r.Rows != nil):
-			return fmt.Errorf("%s has the name %.80q and the method %.200q, want both, or \"for\" with rows", at, r.Name,
-				r.Method)
+			return fmt.Errorf("%s has the name %.80q and the method %.200q, want both, or \"for\" with rows", at,
+				r.Name, r.Method)
 		case !(r.Temperature >= 0):
 			return fmt.Errorf("%s.temperature is %g, want 0 or more", at, r.Temperature)
 		}
@@ -302,6 +302,6 @@ func FindSuite(name string) ([]*SuiteFile, error) {
 		}
 	}
 	names, err := SuiteNames()
-	return nil, errors.Join(err, fmt.Errorf("foretoken: unknown suite %.80q, want a file that ends in .json or one of %s",
-		name, strings.Join(names, ", ")))
+	return nil, errors.Join(err, fmt.Errorf("foretoken: unknown suite %.80q, want a file that ends in .json or "+
+		"one of %s", name, strings.Join(names, ", ")))
 }

@@ -104,7 +104,8 @@ func TestRowsAreRepeated(t *testing.T) {
 			m.Request.Nodes), " 0"))
 	}
 	want := []string{"plain", "tree 16 eagle3  16", "tree 64 eagle3  64", "mars eagle3 alg1", "plain T=0.5",
-		"tree 16 T=0.5 eagle3  16", "tree 64 T=0.5 eagle3  64", "mars T=0.5 eagle3 sampled", "of a", "of b", "c2t eagle3"}
+		"tree 16 T=0.5 eagle3  16", "tree 64 T=0.5 eagle3  64", "mars T=0.5 eagle3 sampled", "of a", "of b",
+		"c2t eagle3"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows %q, want %q", rows, want)
 	}

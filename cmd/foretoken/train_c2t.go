@@ -70,8 +70,8 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 	f.Float64Var(&o.ratio, "ratio", 5, "negatives for each positive")
 	f.IntVar(&o.others, "others", 40, "rejected nodes kept per tree; the negatives are drawn from them")
 	f.StringVar(&o.from, "from", "", "classifier to begin with and fine-tune on a tenth of the trees")
-	f.Float64Var(&o.cut, "cut", 0, "train nothing: write a classifier that keeps a node while its joint probability is "+
-		"above this, at --threshold 0.5")
+	f.Float64Var(&o.cut, "cut", 0, "write a classifier, without training, that keeps nodes above this joint "+
+		"probability, at --threshold 0.5")
 	f.Float64Var(&o.part, "part", 1, "part of the trees to train on (default 1, or 0.1 with --from)")
 	f.IntVar(&o.epochs, "epochs", c2tEpochs, "passes over the examples; few trees need more")
 	f.IntVar(&o.batch, "batch", c2tBatch, "examples per step")
@@ -86,7 +86,8 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 			}
 		}
 		o.prompts = noPrompts
-		return cmp.Or(o.gatherOptions.check(), want("cut", o.cut, o.cut > 0 && o.cut < 1, "more than 0 and less than 1"))
+		return cmp.Or(o.gatherOptions.check(),
+			want("cut", o.cut, o.cut > 0 && o.cut < 1, "more than 0 and less than 1"))
 	}
 	if o.from != "" && (given.Changed("hidden") || given.Changed("features")) {
 		return usagef("--hidden and --features are those of the classifier that --from names")

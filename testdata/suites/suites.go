@@ -1,5 +1,5 @@
-// Package suites holds the benchmark suites of the program: for each paper its tables, as JSON that package bench reads.
-// They are embedded because foretoken bench finds them by name without a checkout.
+// Package suites holds the benchmark suites of the program: for each paper its tables, as JSON that package bench
+// reads. They are embedded because foretoken bench finds them by name without a checkout.
 package suites
 
 import "embed"
