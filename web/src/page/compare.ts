@@ -7,12 +7,13 @@ import { ForetokenRace } from "../player/race.ts";
 import { readTrace } from "../protocol/trace.ts";
 import compareStyle from "../styles/compare.css";
 import controlsStyle from "../styles/controls.css";
+import chartStyle from "../styles/line-chart.css";
 import themeStyle from "../styles/theme.css";
 import widgetStyle from "../styles/widget.css";
 import type { Comparison } from "../widget/compare.ts";
 import { el, setText, sheet } from "../widget/dom.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
-import { drawing } from "../widget/row-costs.ts";
+import { costChart } from "./cost-chart.ts";
 
 /** The lines of a prompt that are shown, from its end. */
 const LINES = 4;
@@ -37,7 +38,7 @@ export class ForetokenCompare extends HTMLElement {
   constructor() {
     super();
     const root = this.attachShadow({ mode: "open" });
-    root.adoptedStyleSheets = [themeStyle, controlsStyle, widgetStyle, compareStyle].map(sheet);
+    root.adoptedStyleSheets = [themeStyle, controlsStyle, widgetStyle, chartStyle, compareStyle].map(sheet);
     this.#button.addEventListener("click", () => {
       if (this.dataset["state"] === "running") this.widget?.stop();
       else void this.run().catch(() => undefined); // the line shows the error
@@ -123,7 +124,7 @@ export class ForetokenCompare extends HTMLElement {
     this.#tokens.className = `tokens ${outcome.exact ? (verdict.good ? "good" : "bad") : outcome.exactness}`;
     this.#result.hidden = false;
     this.#race.traces = { plain: readTrace(traces.plain), speculative: readTrace(traces.speculative) };
-    this.#costs.replaceChildren(...(costs ? [drawing(costs)] : []));
+    this.#costs.replaceChildren(...(costs ? [costChart(costs)] : []));
     this.#race.play();
   }
 

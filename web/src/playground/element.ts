@@ -4,6 +4,7 @@
  */
 import type { CostReport } from "../protocol/measurements.ts";
 import controlsStyle from "../styles/controls.css";
+import chartStyle from "../styles/line-chart.css";
 import panelStyle from "../styles/panel.css";
 import playgroundStyle from "../styles/playground.css";
 import themeStyle from "../styles/theme.css";
@@ -74,7 +75,9 @@ export class ForetokenPlayground extends HTMLElement {
   constructor() {
     super();
     const root = this.attachShadow({ mode: "open" });
-    root.adoptedStyleSheets = [themeStyle, controlsStyle, widgetStyle, panelStyle, playgroundStyle].map(sheet);
+    root.adoptedStyleSheets = [themeStyle, controlsStyle, widgetStyle, panelStyle, chartStyle, playgroundStyle].map(
+      sheet,
+    );
     this.#stories = new Map(
       STORIES.map((story) => [
         story,
