@@ -31,9 +31,7 @@ export function tabs(widget: ForetokenWidget): void {
     }
     const panel = tab(name).getAttribute("aria-controls");
     for (const one of document.querySelectorAll<HTMLElement>("[role=tabpanel]")) one.hidden = one.id !== panel;
-    if (name === "compare") await compare(widget);
-    else if (name === "playground") await playground(widget);
-    else if (name === "benchmark") await benchmark(widget);
+    await fill(name, widget);
   };
 
   widget.addEventListener("foretoken-ready", (event) => {
@@ -64,33 +62,27 @@ export function tabs(widget: ForetokenWidget): void {
   }
 }
 
-async function benchmark(widget: ForetokenWidget): Promise<void> {
-  const host = byId("panel-benchmark");
-  const { ForetokenBenchmark } = await import("../benchmark/element.ts");
-  if (host.childElementCount > 0) return;
-  const benchmark = new ForetokenBenchmark();
-  benchmark.widget = widget;
-  host.append(benchmark);
-  benchmark.refresh();
-  widget.addEventListener("foretoken-ready", () => benchmark.refresh());
-}
+/** An element that a tab shows; `refresh` follows the widget's settings and models. */
+type Shown = HTMLElement & { widget: ForetokenWidget | undefined; refresh?(): void };
 
-async function compare(widget: ForetokenWidget): Promise<void> {
-  const host = byId("panel-compare");
-  const { ForetokenCompare } = await import("./compare.ts");
-  if (host.childElementCount > 0)
-    return void (host.firstElementChild as InstanceType<typeof ForetokenCompare>).refresh();
-  const made = new ForetokenCompare();
-  made.widget = widget;
-  host.append(made);
-  made.refresh();
-}
+/** What the tabs besides the widget's show, loaded when they open. */
+const SHOWN: Partial<Record<Name, () => Promise<new () => Shown>>> = {
+  compare: async () => (await import("./compare.ts")).ForetokenCompare,
+  playground: async () => (await import("../playground/element.ts")).ForetokenPlayground,
+  benchmark: async () => (await import("../benchmark/element.ts")).ForetokenBenchmark,
+};
 
-async function playground(widget: ForetokenWidget): Promise<void> {
-  const host = byId("panel-playground");
-  const { ForetokenPlayground } = await import("../playground/element.ts");
-  if (host.childElementCount > 0) return;
-  const made = new ForetokenPlayground();
-  made.widget = widget;
-  host.append(made);
+/** Fills the panel of a tab with its element, or refreshes the one that it has. */
+async function fill(name: Name, widget: ForetokenWidget): Promise<void> {
+  const Element = await SHOWN[name]?.();
+  if (!Element) return;
+  const host = byId(`panel-${name}`);
+  let shown = host.firstElementChild as Shown | null;
+  if (!shown) {
+    shown = new Element();
+    shown.widget = widget;
+    host.append(shown);
+    widget.addEventListener("foretoken-ready", () => shown?.refresh?.());
+  }
+  shown.refresh?.();
 }
