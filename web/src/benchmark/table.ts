@@ -37,6 +37,8 @@ export function methodRow(request: GenerateRequest): string {
   return [request.policy ?? "", ...settings].filter(Boolean).join(",").replace(",", ":");
 }
 
+const NOT_MEASURED = "not measured";
+
 /** A figure that is drawn as bars. */
 export interface Metric {
   key: "speedup" | "acceptance_length" | "calls" | "tokens";
@@ -70,7 +72,7 @@ export interface Bar {
   plain: boolean;
   /** Length relative to the longest bar, 0 to 1. */
   length: number;
-  /** The label of the bar; "–" if it was not measured. */
+  /** The label of the bar. */
   text: string;
   /** Whether the speedup is neither a gain nor a loss. */
   unclear: boolean;
@@ -115,7 +117,7 @@ export interface Gain {
  */
 export function gainOf(row: BenchRow, plain: BenchRow | undefined): Gain {
   const { speedup, acceptance_length, verify_ms } = row;
-  if (speedup.n === 0) return { kind: "unclear", text: "–" };
+  if (speedup.n === 0) return { kind: "unclear", text: NOT_MEASURED };
   const passes = plain ? `: ${verify_ms.mean.toFixed(1)} ms a pass, plain ${plain.verify_ms.mean.toFixed(1)}` : "";
   if (isNoise(speedup.mean, acceptance_length.mean)) return { kind: "unclear", text: `not clear${passes}` };
   const interval = intervalOf(speedup);
@@ -129,7 +131,7 @@ export function gainOf(row: BenchRow, plain: BenchRow | undefined): Gain {
 
 /** Formats a mean, with the standard deviation if repetitions differ. */
 export function spread(m: Measure, show: (x: number) => string): string {
-  if (m.n === 0) return "–";
+  if (m.n === 0) return NOT_MEASURED;
   return m.n > 1 && show(m.sd) !== show(0) ? `${show(m.mean)} ± ${show(m.sd)}` : show(m.mean);
 }
 

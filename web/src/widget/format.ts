@@ -5,9 +5,8 @@ import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protoc
 
 export { bytes };
 
-/** Formats a number with three significant digits, without an exponent. */
+/** Formats a finite number with three significant digits, without an exponent. */
 export function short(n: number): string {
-  if (!Number.isFinite(n)) return "–";
   const size = Math.abs(n);
   if (size >= 100) return Math.round(n).toString();
   return n.toFixed(size >= 10 ? 1 : 2);

@@ -157,7 +157,7 @@ test("bars are relative to the longest, and mark missing measurements", () => {
   assert.deepEqual(bars(rowsOf(rows, ""), METRICS[0]!), [
     { method: "plain", lossy: false, plain: true, length: 0.5, text: "1.00×", unclear: false },
     { method: "mars", lossy: true, plain: false, length: 1, text: "2.00× (1.75 to 2.25)", unclear: false },
-    { method: "none yet", lossy: false, plain: false, length: 0, text: "–", unclear: true },
+    { method: "none yet", lossy: false, plain: false, length: 0, text: "not measured", unclear: true },
   ]);
   assert.equal(spread(measured(2, 0.1, 3), (x) => x.toFixed(1)), "2.0 ± 0.1");
   assert.deepEqual(bars([], METRICS[1]!), []);
