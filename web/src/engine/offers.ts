@@ -42,10 +42,22 @@ export function loadOf(offer: Offer): Pick<LoadOptions, "target" | "draft" | "ea
   };
 }
 
-/** The bytes of an offer's files, and whether one more has a size that is not known. */
-export function downloadOf(offer: Offer): { bytes: number; more: boolean } {
-  const files = filesOf(offer);
-  return { bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), more: files.some(({ bytes }) => bytes === 0) };
+/** Bytes to download, and whether one more file has a size that is not known. */
+export interface Download {
+  bytes: number;
+  more: boolean;
+}
+
+/** What an offer's files lack; `stored` returns a file's size and the bytes of it that have arrived. */
+export function downloadOf(
+  offer: Offer,
+  stored: (file: KnownFile) => { size: number; have: number } | undefined = () => undefined,
+): Download {
+  const lacking = filesOf(offer).map((file) => {
+    const kept = stored(file);
+    return kept ? { bytes: kept.size - kept.have, more: false } : { bytes: file.bytes, more: file.bytes === 0 };
+  });
+  return { bytes: lacking.reduce((sum, { bytes }) => sum + bytes, 0), more: lacking.some(({ more }) => more) };
 }
 
 /** The bytes that loading an offer takes on each kind of device. */

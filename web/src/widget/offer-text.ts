@@ -1,16 +1,16 @@
 /** What the page says of an offer: its size, its memory, its licences, and what drafts for its model. */
-import { downloadOf, filesOf, memoryOf, type Offer } from "../engine/offers.ts";
+import { type Download, downloadOf, filesOf, memoryOf, type Offer } from "../engine/offers.ts";
 import { el } from "./dom.ts";
 import * as format from "./format.ts";
 
 /** Returns a host's name for a line of text. */
 export const hostName = (hub: string): string => hub.replace(/^https:\/\//, "");
 
+/** Formats the size of a download. */
+export const amount = ({ bytes, more }: Download): string => `${more ? "over " : ""}${format.bytes(bytes)}`;
+
 /** Formats the size of an offer's download. */
-export function size(offer: Offer): string {
-  const { bytes, more } = downloadOf(offer);
-  return `${more ? "over " : ""}${format.bytes(bytes)}`;
-}
+export const size = (offer: Offer): string => amount(downloadOf(offer));
 
 /** Formats the memory that an offer takes. */
 export function memory(offer: Offer): string {

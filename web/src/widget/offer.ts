@@ -2,13 +2,13 @@
  * Offers the catalog's models that can chat, by size and memory, each loaded by one click that shows size, licence and
  * host. Loaded when the chat is opened without such a model.
  */
-import { type KnownModel, nameOf } from "../engine/known-models.ts";
+import { type KnownFile, type KnownModel, nameOf } from "../engine/known-models.ts";
 import { downloadOf, filesOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
 import { HUB, resolve } from "../sources/hub.ts";
-import { keptModels } from "../sources/kept-models.ts";
+import { type KeptModel, keptModels } from "../sources/kept-models.ts";
 import { el, setText } from "./dom.ts";
 import * as format from "./format.ts";
-import { drafted, hostName, licences, memory, size } from "./offer-text.ts";
+import { amount, drafted, hostName, licences, memory, size } from "./offer-text.ts";
 import type { PickerOptions } from "./picker.ts";
 
 export { default as offerStyle } from "../styles/offer.css";
@@ -78,12 +78,13 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean,
 async function markStored(buttons: ReadonlyMap<Offer, HTMLButtonElement>, hub: string): Promise<number> {
   const kept = (await keptModels().catch(() => undefined)) ?? [];
   const byURL = new Map(kept.map((file) => [file.url, file]));
+  const stored = (file: KnownFile): KeptModel | undefined =>
+    byURL.get(resolve(nameOf(file), document.baseURI, hub).url);
   for (const [offer, button] of buttons) {
-    const files = filesOf(offer).map((file) => byURL.get(resolve(nameOf(file), document.baseURI, hub).url));
-    const have = files.reduce((sum, file) => sum + (file?.have ?? 0), 0);
-    if (have === 0) continue;
-    const left = downloadOf(offer).bytes - have;
-    const label = files.every((file) => file?.done) ? "Load, downloaded" : `Go on: ${format.bytes(left)} left`;
+    const files = filesOf(offer).map(stored);
+    if (!files.some((file) => file?.have)) continue;
+    const left = downloadOf(offer, stored);
+    const label = files.every((file) => file?.done) ? "Load, downloaded" : `Go on: ${amount(left)} left`;
     setText(button, label);
     button.setAttribute("aria-label", `${label}: ${offer.model.title}`);
   }
