@@ -19,6 +19,7 @@ import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
 import { examples } from "./examples.mjs";
 import { widgetFolder } from "./folder.mjs";
+import { alias } from "./libraries.mjs";
 import { offline } from "./offline.mjs";
 import { writeTypes } from "./types.mjs";
 import { buildWasm } from "./wasm.mjs";
@@ -43,7 +44,6 @@ const wasm = path.join(dist, "foretoken.wasm");
 const LIBRARIES = {
   uplot: "uPlot, which draws the chart",
   "markdown-it": "markdown-it, which reads the Markdown of answers",
-  entities: "entities, a part of markdown-it",
   "linkify-it": "linkify-it, a part of markdown-it",
   mdurl: "mdurl, a part of markdown-it",
   "punycode.js": "Punycode.js, a part of markdown-it",
@@ -139,6 +139,7 @@ async function bundle() {
     sourcemap: flags.mock ? "inline" : false,
     legalComments: "eof",
     plugins: [catalog, examples, styles],
+    alias,
     loader: { ".trace": "binary" },
     define: { "process.env.NODE_ENV": '"production"' },
   });

@@ -11,6 +11,7 @@ import { promisify } from "node:util";
 import { build, transform } from "esbuild";
 import { catalog } from "./catalog.mjs";
 import { examples } from "./examples.mjs";
+import { alias } from "./libraries.mjs";
 import { writeTypes } from "./types.mjs";
 
 const run = promisify(execFile);
@@ -55,6 +56,7 @@ const options = {
   sourcemap: true,
   legalComments: "eof",
   plugins: [catalog, examples, styles, support],
+  alias,
   define: { "process.env.NODE_ENV": '"production"' },
 };
 await Promise.all([

@@ -9,6 +9,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { catalog } from "../catalog.mjs";
 import { examples } from "../examples.mjs";
+import { alias } from "../libraries.mjs";
 
 const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const outdir = path.join(web, "node_modules", ".cache", "unit");
@@ -24,6 +25,7 @@ await build({
   format: "esm",
   target: "node20",
   plugins: [catalog, examples],
+  alias,
   loader: { ".css": "text", ".trace": "binary" },
   sourcemap: "inline",
 });

@@ -120,6 +120,14 @@ Setext
 [p]: https://example.org/paper
 `;
 
+test("named and numbered characters are read, and unknown names stay", () => {
+  const text = "&lt;b&gt; 2 &times; 3&nbsp;&ne; 5 &#65;&#x42; &klingon; &toString; [a](https://example.org/?a=1&amp;b)";
+  assert.equal(textOf(leaves(text)), "<b> 2 × 3\u00a0≠ 5 AB &klingon; &toString; a");
+  const [link] = branches(leaves(text)).filter(({ tag }) => tag === "a");
+  assert.equal(link!.attributes["href"], "https://example.org/?a=1&b");
+  assert.equal(textOf(leaves("`&lt;`")), "&lt;", "code is not read");
+});
+
 test("a streamed text ends as the whole text, wherever it is cut", () => {
   withDocument(() => {
     const whole = leaves(DOCUMENT);
