@@ -220,8 +220,9 @@ bench-visits: export ALL = 1
 bench-visits: testmodels site
 	cd web && node test/visits.mjs $(VISITS)
 
+# The pictures of the page in the documentation: docs/page-*.png.
 screenshots: deps site
-	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e -- page
+	cd web && node test/screenshots.mjs ../docs
 
 # Chooses the page's examples and records the runs of its first view and its playground: models/demo/examples.json,
 # web/recorded.trace, web/src/playground/recorded.

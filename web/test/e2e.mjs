@@ -1,7 +1,6 @@
 /**
  * The site in Chromium, end to end: the page as a user sees it, models that cannot be loaded, a browser without WebGPU,
- * and the exactness of speculation over prompts. FORETOKEN_FULL=1 runs all prompts, each greedy and sampled;
- * FORETOKEN_SCREENSHOTS=1 writes docs/page-chat.png (or into the folder it names).
+ * and the exactness of speculation over prompts. FORETOKEN_FULL=1 runs all prompts, each greedy and sampled.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";

@@ -1,20 +1,13 @@
-/**
- * The page in Chromium. With a scripted engine: drawing, sharing, exporting, and the cost of streaming. With
- * the built site: opening without a network. FORETOKEN_SCREENSHOTS=1 writes docs/page-*.png.
- */
+/** The page in Chromium with a scripted engine: drawing, sharing, exporting, and the cost of streaming. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { promises as fs } from "node:fs";
-import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
-import { dist, generated, limit, openLab, openPage, openSettings, TIMEOUT, root } from "./site.mjs";
-import { startBrowser, waitForState, web } from "./site.mjs";
+import { generated, limit, openLab, openPage, openSettings, startBrowser, waitForState, web } from "./site.mjs";
 
-const pictures =
-  process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
 const mock = path.join(web, "node_modules", ".cache", "mock-site");
 
 let browser, site;
@@ -42,12 +35,6 @@ async function open(address, options = {}) {
   await opened.page.goto(site.url + address);
   await waitForState(opened.page, ["ready", "failed"]);
   return opened.page;
-}
-
-/** Waits until an async condition in the page holds; waitForFunction would treat the promise itself as true. */
-async function until(page, condition, arg) {
-  for (const end = Date.now() + TIMEOUT; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500))
-    assert.ok(Date.now() < end, `condition never held: ${condition}`);
 }
 
 const text = (page, selector) => page.locator(selector).first().innerText();
@@ -393,214 +380,6 @@ test("settings have hints, presets set a method, and both can be reset", limit, 
   );
   await page.context().close();
 });
-
-test(
-  "the built site opens without a network, caches only its files, and updates to a newer build",
-  limit,
-  async (t) => {
-    const copy = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-offline-"));
-    await fs.cp(dist, copy, { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) });
-    await fs.copyFile(path.join(root, "models", "demo", "draft-q8_0.gguf"), path.join(copy, "models", "own.gguf"));
-    await rebuild(copy, "Foretoken");
-    const host = await startHost({ folders: { "/some/where/": copy } });
-    const url = `${host.url}some/where/`;
-    const context = await browser.newContext({ serviceWorkers: "allow", viewport: { width: 1280, height: 900 } });
-    try {
-      const { page, record } = await openPage(context);
-      const go = async (address) => {
-        await page.goto(url + address);
-        assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-      };
-      const write = () =>
-        page.evaluate(() =>
-          document
-            .querySelector("foretoken-widget")
-            .generate()
-            .then((result) => result.text),
-        );
-      await go("?policy=chain&max-tokens=8&device=cpu");
-      const first = await write();
-      const prompt = await page.inputValue("#prompt");
-      await page.waitForSelector("html[data-offline=ready]");
-      const kept = () =>
-        page.evaluate(async () =>
-          (
-            await Promise.all(
-              (await caches.keys()).map(async (name) =>
-                (await (await caches.open(name)).keys()).map((request) => request.url),
-              ),
-            )
-          ).flat(),
-        );
-      const files = await kept();
-      for (const name of [
-        "index.html",
-        "page.js",
-        "worker.js",
-        "foretoken.wasm",
-        "models/demo/target-q8_0.gguf",
-        "models/demo/draft-q8_0.gguf",
-      ])
-        assert.ok(
-          files.some((one) => one.startsWith(`${url}${name}?`)),
-          `${name} is kept`,
-        );
-
-      // The service worker does not cache a user's model.
-      await go(
-        "?policy=chain&max-tokens=8&device=cpu&target=models/demo/target-q8_0.gguf&draft=models/own.gguf&cache=off",
-      );
-      await page.fill("#prompt", prompt);
-      assert.equal(await write(), first);
-      assert.deepEqual((await kept()).sort(), files.sort(), "nothing was added");
-
-      host.down(true);
-      await go("?policy=chain&max-tokens=8&device=cpu");
-      assert.equal(await write(), first, "the same text without a network");
-      for (const tab of ["compare", "playground", "benchmark"]) {
-        await page.click(`#tab-${tab}`);
-        await page.waitForSelector(`#panel-${tab} > *`); // code that loads on demand is cached too
-      }
-      record.errors = record.errors.filter(
-        (error) => !/sw\.js|net::ERR_|An unknown error occurred when fetching the script/.test(error),
-      );
-      assert.deepEqual(record.errors, []);
-
-      // A newer build: the next visit gets it with its worker, and the service worker deletes the old one.
-      await rebuild(copy, "Foretoken, newer");
-      host.down(false);
-      const title = () => page.evaluate(() => document.title);
-      host.asked.length = 0;
-      await go("?policy=chain&max-tokens=8&device=cpu");
-      assert.equal(await title(), "Foretoken, newer");
-      assert.ok(host.asked.includes("/some/where/worker.js"), "the worker came from the network");
-      const old = files.find((one) => one.startsWith(`${url}index.html?`));
-      // The new service worker deletes old files. Poll the cache: a service worker that gets messages is not replaced.
-      await until(
-        page,
-        async (old) =>
-          (await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).match(old)))).every(
-            (one) => !one,
-          ),
-        old,
-      );
-      host.down(true);
-      await go("?policy=chain&max-tokens=8&device=cpu");
-      assert.equal(await title(), "Foretoken, newer", "without a network too");
-
-      // An open tab shows a message about a newer build, stays as it is, and updates when the user clicks Reload.
-      await page.waitForSelector("html[data-offline=ready]");
-      await page.fill("#prompt", "kept");
-      await rebuild(copy, "Foretoken, newest");
-      host.down(false);
-      await page.evaluate(() =>
-        navigator.serviceWorker.getRegistration().then((registration) => registration.update()),
-      );
-      await page.waitForSelector("#update");
-      assert.match(await text(page, "#said"), /^A newer version of this page is ready\.\s*Reload/);
-      assert.deepEqual(
-        [await title(), await page.inputValue("#prompt")],
-        ["Foretoken, newer", "kept"],
-        "the tab changed on its own",
-      );
-      await page.click("#update");
-      await page.waitForFunction(() => document.title === "Foretoken, newest");
-      assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
-      assert.equal(await page.inputValue("#prompt"), "kept", "the reload keeps the prompt");
-      await page.fill("#prompt", prompt);
-      assert.equal(await write(), first);
-      assert.equal(await page.locator("#update").count(), 0);
-      host.down(true);
-      await go("?policy=chain&max-tokens=8&device=cpu");
-      assert.equal(await title(), "Foretoken, newest", "the newest build opens without a network");
-      t.diagnostic(`cached for a visit without a network: ${files.length} files`);
-    } finally {
-      await context.close();
-      await host.stop();
-      await fs.rm(copy, { recursive: true });
-    }
-  },
-);
-
-/** Makes another build of the same site: a page with another title, and its service worker. */
-async function rebuild(folder, title) {
-  const { offline } = await import("../offline.mjs");
-  const index = path.join(folder, "index.html");
-  const page = await fs.readFile(index, "utf8");
-  await fs.writeFile(
-    index,
-    page.replace(/<title>[^<]*/, `<title>${title}`).replace(/(foretoken-build" content=")[^"]*/, "$1"),
-  );
-  await offline(web, folder, TIMEOUT);
-}
-
-test(
-  "pictures of the documentation",
-  { skip: pictures ? false : "FORETOKEN_SCREENSHOTS is not set", ...limit },
-  async () => {
-    const own = await startHost({ folders: { "/": dist }, isolated: true });
-    const take = async (webgpu, work) => {
-      const real = await startBrowser(webgpu);
-      const page = await (await real.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
-      const shot = (name, of = page) => of.screenshot({ path: path.join(pictures, `page-${name}.png`) });
-      try {
-        await page.goto(`${own.url}${webgpu ? "?device=webgpu#run" : ""}`);
-        await work(page, shot);
-      } finally {
-        await real.close();
-      }
-    };
-    const ready = async (page) =>
-      assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-    try {
-      await take(true, async (page, shot) => {
-        await page.waitForFunction(() => document.querySelector("foretoken-widget").state === "loading");
-        await shot("loading");
-        await ready(page);
-        await page.waitForTimeout(20_000); // is read, while the draft's kernels compile
-        await page.evaluate(() => {
-          let rounds = 0;
-          window.midway = new Promise((resolve) =>
-            document.querySelector("foretoken-widget").addEventListener("foretoken-round", () => {
-              if (++rounds === 6) resolve();
-            }),
-          );
-        });
-        const whole = generated(page, () => page.click("#generate"));
-        await page.evaluate(() => window.midway);
-        await shot("streaming");
-        await whole;
-        await shot("text");
-        await page.click("#tab-compare");
-        await generated(page, () => page.click("#compare-start"), "foretoken-compared");
-        await page.locator("foretoken-race .play", { hasText: "Play again" }).waitFor();
-        await shot("finished");
-        await page.click("#tab-run");
-        await openSettings(page);
-        await page.click("#own-models > summary");
-        await page.waitForSelector("#kept-list li");
-        await shot("models", page.locator("#own-models"));
-      });
-      await take(false, async (page, shot) => {
-        await ready(page);
-        await shot("opened");
-        await page.setViewportSize({ width: 390, height: 844 });
-        await shot("phone");
-        await page.setViewportSize({ width: 1280, height: 800 });
-        await page.click("#tab-run");
-        await generated(page, () => page.click("#generate"));
-        await shot("no-webgpu");
-        await page.click("#tab-chat");
-        await page.fill("#message", "What does strings.Fields do?");
-        await generated(page, () => page.click("#send"));
-        await page.evaluate(() => document.getElementById("tabs").scrollIntoView());
-        await shot("chat");
-      });
-    } finally {
-      await own.stop();
-    }
-  },
-);
 
 test("no errors in a console", () => {
   assert.deepEqual(

@@ -19,6 +19,7 @@ const ALL = [
   "lost",
   "loading",
   "page",
+  "offline",
   "chat",
   "widget",
   "api",
