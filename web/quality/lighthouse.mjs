@@ -1,7 +1,7 @@
 /**
- * Runs Lighthouse on the built site, in Chromium with WebGPU's software adapter: on the page, and on a text page with
- * the widget. Prints the scores and their causes; --json prints everything. It uses desktop settings and simulated
- * loading, so that the performance score barely depends on the load of the machine.
+ * Runs Lighthouse on the built site, in Chromium with WebGPU's software adapter: on the page and its tabs, and on a
+ * text page with the widget. Prints the scores and their causes; --json prints everything. It uses desktop settings and
+ * simulated loading, so that the performance score barely depends on the load of the machine.
  */
 import { parseArgs } from "node:util";
 import lighthouse, { desktopConfig } from "lighthouse";
@@ -24,11 +24,14 @@ const host = await startHost({
 const port = 20_000 + (process.pid % 20_000);
 const browser = await startBrowser(true, [`--remote-debugging-port=${port}`]);
 const figures = {};
+/** The page as it opens, each of its tabs, and a page with the widget. */
+const PAGES = [
+  ["page", "foretoken/"],
+  ...["run", "chat", "compare", "playground", "benchmark"].map((tab) => [tab, `foretoken/#${tab}`]),
+  ["widget", "article.html"],
+];
 try {
-  for (const [name, address] of [
-    ["page", "foretoken/"],
-    ["widget", "article.html"],
-  ]) {
+  for (const [name, address] of PAGES) {
     const { lhr } = await lighthouse(
       host.url + address,
       { port, logLevel: "error", onlyCategories: ["performance", "accessibility", "best-practices"] },
@@ -65,15 +68,15 @@ if (flags.json) console.log(JSON.stringify(figures, undefined, 2));
 else {
   for (const [name, { scores, metrics, failed }] of Object.entries(figures)) {
     console.log(
-      `${name.padEnd(7)} ${Object.entries(scores)
+      `${name.padEnd(10)} ${Object.entries(scores)
         .map(([id, score]) => `${id} ${score}`)
         .join(", ")}`,
     );
     console.log(
-      `        ${Object.entries(metrics)
+      `           ${Object.entries(metrics)
         .map(([id, value]) => `${id} ${value}`)
         .join(", ")}`,
     );
-    for (const one of failed) console.log(`        below 90: ${one}`);
+    for (const one of failed) console.log(`           below 90: ${one}`);
   }
 }

@@ -39,6 +39,39 @@ async function retried(work, child) {
   }
 }
 
+/** WebDriver's codes of keys without a character. */
+export const KEYS = {
+  Backspace: "\uE003",
+  Enter: "\uE007",
+  Escape: "\uE00C",
+  End: "\uE010",
+  Home: "\uE011",
+  ArrowLeft: "\uE012",
+  ArrowUp: "\uE013",
+  ArrowRight: "\uE014",
+  ArrowDown: "\uE015",
+};
+
+/** WebDriver's actions of a click at a place of the window. */
+const clicks = (x, y) => [
+  {
+    type: "pointer",
+    id: "mouse",
+    parameters: { pointerType: "mouse" },
+    actions: [
+      { type: "pointerMove", duration: 0, x, y },
+      { type: "pointerDown", button: 0 },
+      { type: "pointerUp", button: 0 },
+    ],
+  },
+];
+
+/** WebDriver's actions of keys that are pressed one after the other. */
+const types = (keys) => {
+  const actions = keys.flatMap((value) => ["keyDown", "keyUp"].map((type) => ({ type, value })));
+  return [{ type: "key", id: "keyboard", actions }];
+};
+
 async function freePort() {
   const server = net.createServer();
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -154,6 +187,8 @@ async function firefox(binary) {
       go,
       run,
       open,
+      press: (x, y) => send("PerformActions", { actions: clicks(x, y) }),
+      keys: (...keys) => send("PerformActions", { actions: types(keys) }),
       stop,
       pause: () => child.kill("SIGSTOP"),
       resume: () => child.kill("SIGCONT"),
@@ -233,6 +268,8 @@ async function webkit(binary, more = {}) {
       go: (url) => ask("POST", `${session}/url`, { url }),
       run: async (body, given = null) =>
         unwrapped(await ask("POST", `${session}/execute/async`, { script: wrapped(body), args: [given] })),
+      press: (x, y) => ask("POST", `${session}/actions`, { actions: clicks(x, y) }),
+      keys: (...keys) => ask("POST", `${session}/actions`, { actions: types(keys) }),
       stop,
     };
   } catch (error) {
@@ -240,6 +277,9 @@ async function webkit(binary, more = {}) {
     throw error;
   }
 }
+
+/** Playwright's names of the keys. */
+const NAMES = new Map(Object.entries(KEYS).map(([name, code]) => [code, name]));
 
 async function chromium() {
   const browser = await startBrowser(false);
@@ -254,6 +294,10 @@ async function chromium() {
           given,
         ]),
       ),
+    press: (x, y) => page.mouse.click(x, y),
+    keys: async (...keys) => {
+      for (const key of keys) await page.keyboard.press(NAMES.get(key) ?? key);
+    },
     stop: () => browser.close(),
   };
 }
@@ -263,7 +307,8 @@ const inPath = (name) => first((process.env.PATH ?? "").split(":").map((folder) 
 
 /**
  * The browsers by name. `missing` is what has to be installed, or undefined. `start` opens a browser with an empty
- * profile: `go` opens an address, `run` runs the body of an async function in the page, with the argument `given`.
+ * profile: `go` opens an address, `run` runs the body of an async function in the page, with the argument `given`,
+ * `press` clicks at a place of the window, `keys` presses characters or {@link KEYS}.
  * Firefox's `open` opens an address in another tab, which evaluates functions and whose process can end. WebKit's
  * `start` takes variables of its environment.
  */
