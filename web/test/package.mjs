@@ -170,6 +170,8 @@ await engine.dispose();
 `;
   await fs.writeFile(path.join(folder, "consumer.ts"), source);
   const component = `
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
 import { useForetoken } from "foretoken/react";
 export function Continue() {
   const { text, result, generate } = useForetoken({ device: "cpu" });
@@ -187,8 +189,14 @@ export function Continue() {
     <foretoken-widget coupled={false} />
   </main>;
 }
+createRoot(document.querySelector("main")!).render(<StrictMode><Continue key="demo" /></StrictMode>);
 `;
   await fs.writeFile(path.join(folder, "component.tsx"), component);
+  // React's own types, as an app installs them.
+  const types = path.join(folder, "node_modules", "@types");
+  await fs.mkdir(types, { recursive: true });
+  for (const name of ["react", "react-dom"])
+    await fs.symlink(path.join(web, "node_modules", "@types", name), path.join(types, name));
   const site = path.join(root, "build", "widget", "foretoken.js");
   await fs.writeFile(
     path.join(folder, "site.ts"),
@@ -199,8 +207,7 @@ const { text }: Result = await run.result;
 export const wrong: number = text;
 `,
   );
-  const react = path.join(web, "src", "react-types.d.ts");
-  for (const resolution of ["bundler", "nodenext"]) await compile(resolution, "consumer.ts", "component.tsx", react);
+  for (const resolution of ["bundler", "nodenext"]) await compile(resolution, "consumer.ts", "component.tsx");
   await compile("bundler", "site.ts");
   const map = path.join(installed, "lib", "types", "engine", "engine.d.ts.map");
   for (const to of JSON.parse(await fs.readFile(map, "utf8")).sources)

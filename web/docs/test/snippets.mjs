@@ -22,7 +22,7 @@ export async function checkTypes(root, snippets) {
       jsx: "react-jsx",
       paths: { foretoken: [path.join(source, "foretoken.ts")], "foretoken/react": [path.join(source, "react.ts")] },
     },
-    include: ["*.ts", "*.tsx", ...["assets", "react-types"].map((name) => path.join(source, `${name}.d.ts`))],
+    include: ["*.ts", "*.tsx", path.join(source, "assets.d.ts")],
   };
   await fs.writeFile(path.join(folder, "tsconfig.json"), JSON.stringify(config));
   await fs.writeFile(
