@@ -49,7 +49,8 @@ func (c *Cell) Validate() error {
 	for _, f := range []struct {
 		field string
 		n     int
-	}{{"lost", c.Lost}, {"prefix", c.Prefix}, {"equal", c.Equal}, {"length", c.Length}, {"loss_tokens", c.LossTokens},
+	}{{"lost", c.Lost}, {"prefix", c.Prefix}, {"equal", c.Equal}, {"length", c.Length}, {"edits", c.Edits},
+		{"loss_tokens", c.LossTokens},
 		{"stats.output_tokens", s.OutputTokens},
 		{"stats.calls", s.Calls}, {"stats.rounds", s.Rounds}, {"stats.tokens_verified", s.Nodes},
 		{"stats.drafted", s.Drafted}, {"stats.accepted", s.Accepted}, {"stats.relaxed", s.Relaxed}} {

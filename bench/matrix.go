@@ -265,9 +265,8 @@ type Matrix struct {
 	// speedup; 0: 8.
 	Block   int
 	NoScore bool // leave out the target's loss on the outputs
-	// Parse, when not nil, reports whether a program's parser accepts a prompt with its output; judged is false if
-	// the parser rejects the prompt alone.
-	Parse func(prompt, output string) (ok, judged bool)
+	// Judge, when not nil, checks an output as a text of a programming language.
+	Judge func(prompt, output string) Judgement
 	// Fingerprint identifies the device and the models, so that cells of another pair are not reused.
 	Fingerprint string
 	// Finished, when not nil, returns a cell measured earlier by its key.
@@ -280,6 +279,16 @@ type Matrix struct {
 	Progress func(done, total int)
 }
 
+// Judgement is the opinion of a language's parser and type checker about an output after its prompt.
+type Judgement struct {
+	Judged bool `json:"judged"` // the parser accepts the prompt; otherwise the other fields are false
+	Parses bool `json:"parses"` // it accepts the output, too
+	// Completed reports that an output that parses completes a function and that its types could be checked;
+	// TypeChecks, that every function that it completes type-checks.
+	Completed  bool `json:"completed"`
+	TypeChecks bool `json:"type_checks"`
+}
+
 // cellFormat counts the forms of a cell in JSON: cells of another form are measured again.
 const cellFormat = 3
 
@@ -287,7 +296,7 @@ const cellFormat = 3
 func (p *Matrix) key(m *Method, prompt *Prompt, rep int) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil},
+	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Judge != nil},
 		m.Request.Fitted.Files()...))
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }

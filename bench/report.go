@@ -69,9 +69,15 @@ type Row struct {
 	// position by position.
 	SamePrefix Measure `json:"same_prefix"`
 	SamePlace  Measure `json:"same_place"`
-	Loss       Measure `json:"loss"`   // the target's own on the output, nats a token
-	Parses     Measure `json:"parses"` // share of the outputs judged that the parser accepts
-	Judged     int     `json:"judged"` // outputs judged in one repetition
+	// Edits is the edit distance to plain decoding's output in tokens, per token of the longer output.
+	Edits Measure `json:"edits"`
+	Loss  Measure `json:"loss"` // the target's own on the output, nats a token
+	// Counts of outputs: equal to plain decoding's, accepted by the parser of those with a prompt that it accepts, and
+	// accepted by the type checker of those that complete a function. At temperature 0 repetitions have the same
+	// output, and only the first one counts.
+	Exact      Proportion `json:"exact"`
+	Parses     Proportion `json:"parses"`
+	TypeChecks Proportion `json:"type_checks"`
 
 	// Lost counts the cells that count in no time or speed because the device was lost during them.
 	Lost int `json:"lost,omitempty"`
@@ -179,14 +185,14 @@ func leading(cells []Cell, key func(*Cell) string) []Cell {
 
 // repetition sums the cells of one repetition.
 type repetition struct {
-	stats                    spec.Stats
-	times                    spec.Stats // of the cells whose times count
-	cells                    int
-	timed                    int // cells with a speedup
-	speedups, speed, plain   float64
-	prefix, equal, length    int
-	loss                     float64
-	lossTokens, judged, good int
+	stats                  spec.Stats
+	times                  spec.Stats // of the cells whose times count
+	cells                  int
+	timed                  int // cells with a speedup
+	speedups, speed, plain float64
+	prefix, equal, edits   int
+	length, lossTokens     int
+	loss                   float64
 }
 
 func (r *repetition) add(c *Cell) {
@@ -202,13 +208,7 @@ func (r *repetition) add(c *Cell) {
 		r.plain += c.PlainTokS
 	}
 	r.prefix, r.equal, r.length = r.prefix+c.Prefix, r.equal+c.Equal, r.length+c.Length
-	r.loss, r.lossTokens = r.loss+c.Loss, r.lossTokens+c.LossTokens
-	if c.Judged {
-		r.judged++
-		if c.Parses {
-			r.good++
-		}
-	}
+	r.edits, r.loss, r.lossTokens = r.edits+c.Edits, r.loss+c.Loss, r.lossTokens+c.LossTokens
 }
 
 // summariseRow builds a row from a method's cells.
@@ -271,12 +271,26 @@ func summariseRow(cells []Cell, category string) Row {
 	row.SamePrefix = mean(func(r *repetition) float64 { return float64(r.prefix) }, length)
 	row.SamePlace = mean(func(r *repetition) float64 { return float64(r.equal) }, length)
 	row.Loss = mean(func(r *repetition) float64 { return r.loss }, func(r *repetition) int { return r.lossTokens })
-	judged := func(r *repetition) int { return r.judged }
-	row.Parses = mean(func(r *repetition) float64 { return float64(r.good) }, judged)
-	for _, r := range reps {
-		row.Judged = max(row.Judged, r.judged)
-	}
+	row.Edits = mean(func(r *repetition) float64 { return float64(r.edits) }, length)
+	row.Exact = share(cells, func(c *Cell) (bool, bool) { return c.Length > 0, c.Prefix == c.Length })
+	row.Parses = share(cells, func(c *Cell) (bool, bool) { return c.Judged, c.Parses })
+	row.TypeChecks = share(cells, func(c *Cell) (bool, bool) { return c.Completed, c.TypeChecks })
 	return row
+}
+
+// share counts the outputs that are counted, and the good ones among them.
+func share(cells []Cell, of func(*Cell) (counted, good bool)) Proportion {
+	k, n := 0, 0
+	for i := range cells {
+		c := &cells[i]
+		if counted, good := of(c); counted && (c.Rep == 0 || c.Temperature > 0) {
+			n++
+			if good {
+				k++
+			}
+		}
+	}
+	return proportionOf(k, n)
 }
 
 // perPrompt fills in the fields that only a row of all prompts has.

@@ -22,10 +22,11 @@ func byHand() []Cell {
 			Stats: spec.Stats{Requests: 1, Calls: calls, Rounds: calls,
 				Nodes: nodes, OutputTokens: out, Relaxed: rep, Draft: time.Duration(calls) * 2 * time.Millisecond,
 				Verify: time.Duration(calls) * 5 * time.Millisecond},
-			Prefix: 1, Equal: 2, Length: 4, Loss: 2, LossTokens: 4, Judged: prompt != "b-1", Parses: prompt == "a-0"}
+			Prefix: 1, Equal: 2, Length: 4, Edits: 2 + rep, Loss: 2, LossTokens: 4,
+			Judgement: Judgement{Judged: prompt != "b-1", Parses: prompt == "a-0"}}
 	}
 	plain := cell("a-0", "a", 0, 50, 50, 8, 8, 8)
-	plain.Method, plain.Plain, plain.Lossy = PlainName, true, false
+	plain.Method, plain.Plain, plain.Lossy, plain.Prefix = PlainName, true, false, plain.Length
 	return []Cell{
 		cell("b-1", "b", 1, 300, 100, 2, 20, 8),
 		cell("a-0", "a", 0, 100, 50, 4, 40, 8),
@@ -74,9 +75,15 @@ func TestSummaryByHand(t *testing.T) {
 	if !near(all.SamePrefix.Mean, 0.25) || !near(all.SamePlace.Mean, 0.5) || !near(all.Loss.Mean, 0.5) {
 		t.Errorf("agreement %+v %+v, loss %+v", all.SamePrefix, all.SamePlace, all.Loss)
 	}
-	// b-1 was not judged; a-0 parses and b-0 does not.
-	if !near(all.Parses.Mean, 0.5) || all.Judged != 2 {
-		t.Errorf("parses %+v of %d", all.Parses, all.Judged)
+	if !near(all.Edits.Mean, 0.625) || !near(all.Edits.SD, 0.25/math.Sqrt2) {
+		t.Errorf("edits %+v", all.Edits)
+	}
+	// b-1 was not judged; a-0 parses and b-0 does not. Greedy repetitions count once.
+	if all.Parses != proportionOf(1, 2) || all.Exact != proportionOf(0, 3) || all.TypeChecks.N != 0 {
+		t.Errorf("parses %+v, exact %+v, type-checks %+v", all.Parses, all.Exact, all.TypeChecks)
+	}
+	if p := r.Row("plain", ""); p.Exact != proportionOf(1, 1) {
+		t.Errorf("plain: exact %+v", p.Exact)
 	}
 	// Medians: a-0 2.5, b-0 1.25, b-1 1.95.
 	if all.Worst == nil || all.Worst.Prompt != "b-0" || !near(all.Worst.Speedup, 1.25) || all.Slow != 0 ||
@@ -105,14 +112,31 @@ func TestSlowPromptsAreCounted(t *testing.T) {
 
 func TestWhatWasNotMeasuredIsNot(t *testing.T) {
 	row := Summarise([]Cell{{Method: "m", Prompt: "p"}}).Rows[0]
-	for name, m := range map[string]Measure{"speedup": row.Speedup, "loss": row.Loss, "parses": row.Parses,
+	for name, m := range map[string]Measure{"speedup": row.Speedup, "loss": row.Loss, "edits": row.Edits,
 		"calls": row.Calls, "same": row.SamePlace} {
 		if m.N != 0 || m.Mean != 0 {
 			t.Errorf("%s %+v", name, m)
 		}
 	}
+	if row.Parses.N != 0 || row.TypeChecks.N != 0 || row.Exact.N != 0 {
+		t.Errorf("parses %+v, type-checks %+v, exact %+v", row.Parses, row.TypeChecks, row.Exact)
+	}
 	if r := Summarise(nil); r.Rows == nil || len(r.Rows) != 0 {
 		t.Errorf("rows %v", r.Rows)
+	}
+}
+
+// TestSampledRepetitionsCount: above temperature 0 every repetition draws another output.
+func TestSampledRepetitionsCount(t *testing.T) {
+	var cells []Cell
+	for rep := range 4 {
+		cells = append(cells, Cell{Method: "m", Prompt: "p", Rep: rep, Temperature: 1, Length: 3,
+			Prefix:    3 * min(rep, 1),
+			Judgement: Judgement{Judged: true, Parses: true, Completed: rep > 0, TypeChecks: rep > 1}})
+	}
+	row := Summarise(cells).Rows[0]
+	if row.Exact != proportionOf(3, 4) || row.Parses != proportionOf(4, 4) || row.TypeChecks != proportionOf(2, 3) {
+		t.Errorf("exact %+v, parses %+v, type-checks %+v", row.Exact, row.Parses, row.TypeChecks)
 	}
 }
 

@@ -35,16 +35,15 @@ type Cell struct {
 	TokS      float64 `json:"decode_tok_s"`
 	PlainTokS float64 `json:"plain_decode_tok_s"`
 	// Agreement with plain decoding: Prefix tokens up to the first difference, Equal tokens at the same position,
-	// of Length, the longer output's.
+	// of Length, the longer output's. Edits is the edit distance in tokens.
 	Prefix int `json:"prefix"`
 	Equal  int `json:"equal"`
 	Length int `json:"length"`
+	Edits  int `json:"edits"`
 	// Loss is the target's own, summed over LossTokens output tokens, in nats.
 	Loss       float64 `json:"loss"`
 	LossTokens int     `json:"loss_tokens"`
-	// Judged reports that the parser accepts the prompt, Parses that it accepts the output after it.
-	Judged  bool     `json:"judged"`
-	Parses  bool     `json:"parses"`
+	Judgement
 	Figures *Figures `json:"figures,omitempty"`
 
 	// Lost counts the device losses during the cell, or during the plain decoding it is compared with. Its times
@@ -90,7 +89,7 @@ type runner struct {
 	done   int
 	long   map[*Prompt]bool // prompts that do not fit the context
 	scores map[string]score
-	parses map[string]parseResult
+	judged map[string]Judgement
 }
 
 type score struct {
@@ -98,14 +97,12 @@ type score struct {
 	n    int
 }
 
-type parseResult struct{ ok, judged bool }
-
 // Run measures a matrix. A repetition runs every method once on each prompt. Blocks of Matrix.Block methods share plain
 // decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates from
 // prompt to prompt. emit receives every cell, also the ones of Matrix.Finished. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, matrix Matrix, emit func(Cell)) error {
 	b := &runner{matrix: matrix, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
-		parses: map[string]parseResult{}}
+		judged: map[string]Judgement{}}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -302,6 +299,7 @@ func (b *runner) block(ctx context.Context, block []*entry, prompt *Prompt, rep 
 			c.Lost += base.Lost
 		}
 		c.Prefix, c.Equal, c.Length = agreement(outputs[i], want)
+		c.Edits = editDistance(outputs[i], want)
 		b.emit(*c)
 		b.progress(1)
 	}
@@ -400,14 +398,14 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 	if err := b.score(ctx, &cell, result); err != nil {
 		return cell, nil, err
 	}
-	if b.matrix.Parse != nil {
+	if b.matrix.Judge != nil {
 		text := prompt.Prompt + "\x00" + result.Text
-		v, ok := b.parses[text]
+		v, ok := b.judged[text]
 		if !ok {
-			v.ok, v.judged = b.matrix.Parse(prompt.Prompt, result.Text)
-			b.parses[text] = v
+			v = b.matrix.Judge(prompt.Prompt, result.Text)
+			b.judged[text] = v
 		}
-		cell.Parses, cell.Judged = v.ok, v.judged
+		cell.Judgement = v
 	}
 	return cell, result.TokenIDs, nil
 }

@@ -116,7 +116,9 @@ func scriptedMatrix(t *testing.T, methods string) Matrix {
 	}
 	return Matrix{Methods: ms, Repeat: 2, Fingerprint: "here",
 		Prompts: []Prompt{{"a-0", "a", "A"}, {"b-0", "b", "B"}},
-		Parse:   func(_, output string) (bool, bool) { return output == " out", true }}
+		Judge: func(_, output string) Judgement {
+			return Judgement{Judged: true, Parses: output == " out", Completed: true}
+		}}
 }
 
 func runMatrix(t *testing.T, s Session, p Matrix) []Cell {
@@ -154,12 +156,12 @@ func TestBenchMeasuresPlainBesideEveryMethod(t *testing.T) {
 				c.Method, c.Prompt, c.Speedup(), speed)
 		}
 		lossy := c.Method == "mars"
-		equal, prefix, loss := 3, 3, 3.3
+		equal, prefix, edits, loss := 3, 3, 0, 3.3
 		if lossy {
-			equal, prefix, loss = 2, 1, 12.1
+			equal, prefix, edits, loss = 2, 1, 1, 12.1
 		}
 		if c.Lossy != lossy || c.Plain != (c.Method == "plain") || c.Equal != equal || c.Prefix != prefix ||
-			c.Length != 3 || c.Parses == lossy || !c.Judged {
+			c.Length != 3 || c.Edits != edits || c.Parses == lossy || !c.Judged || !c.Completed || c.TypeChecks {
 			t.Errorf("%+v", c)
 		}
 		if math.Abs(c.Loss-loss) > 1e-4 || c.LossTokens != 3 {

@@ -12,11 +12,11 @@ import (
 	"go/types"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"strings"
 
 	"foretoken"
+	"foretoken/internal/gocheck"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -154,14 +154,6 @@ func vetted(ctx context.Context, all []Example) (passed []Example, err error) {
 	return passed, nil
 }
 
-// packages are those of the standard library that a function may use, without an import in its prompt.
-var packages = []string{"bufio", "bytes", "context", "crypto/rand", "crypto/sha256", "encoding/binary",
-	"encoding/hex", "encoding/json", "errors", "fmt", "go/ast", "go/format", "go/token", "go/types", "image",
-	"image/color", "image/png", "io", "io/fs", "log", "maps", "math", "math/bits", "net", "net/http",
-	"net/http/httptest", "net/url", "os", "os/exec", "os/signal", "path", "path/filepath", "reflect", "regexp",
-	"runtime", "slices", "sort", "strconv", "strings", "sync", "sync/atomic", "syscall", "testing", "time", "unicode",
-	"unicode/utf8"}
-
 // fileOf adds a package clause and the imports of a function. It reports whether the text is one function that parses,
 // reads each of its parameters, does not call itself and has no line twice.
 func fileOf(function string) (string, bool) {
@@ -192,15 +184,9 @@ func fileOf(function string) (string, bool) {
 			}
 		}
 	}
-	unknown := map[string]bool{}
-	for _, name := range file.Unresolved {
-		unknown[name.Name] = true
-	}
 	var imports strings.Builder
-	for _, p := range packages {
-		if unknown[path.Base(p)] {
-			fmt.Fprintf(&imports, "import %q\n", p)
-		}
+	for _, p := range gocheck.Imports(file) {
+		fmt.Fprintf(&imports, "import %q\n", p)
 	}
 	return clause + imports.String() + function, true
 }

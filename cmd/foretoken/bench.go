@@ -20,6 +20,7 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/fit"
+	"foretoken/internal/gocheck"
 	"foretoken/internal/quote"
 	"foretoken/spec"
 )
@@ -60,12 +61,19 @@ func benchCommand(c *console) *cobra.Command {
 			"A method is a name that foretoken methods lists, with settings after a colon:\n" +
 			"  --methods none,ngram,eagle2:depth=4,top-k=4,nodes=16,mars:temperature=1,name=hot\n" +
 			"A setting is any field of a request (--methods x:help=1 lists them); name names the row.\n\n" +
-			"Methods marked LOSSY may commit tokens that the target would not have chosen. Three columns show\n" +
-			"the cost: same (tokens equal to plain decoding's, up to the first difference and position by " +
-			"position),\n" +
-			"loss (the target's, in nats per token) and parses, the share of outputs that go/parser accepts after\n" +
-			"their prompt, without an error before the last line. A prompt cut out of a file gets the fewest\n" +
-			"block openings before it that make it parse; a prompt that never parses does not count.",
+			"Methods marked LOSSY may commit tokens that the target would not have chosen. These columns show\n" +
+			"the cost, counts as k/n with an interval of 95 %:\n" +
+			"  same         tokens equal to plain decoding's, up to the first difference and position by position\n" +
+			"  edits        the edit distance to plain decoding's output, in per cent of the longer one's tokens\n" +
+			"  exact        outputs equal to plain decoding's\n" +
+			"  loss         the target's, in nats per token\n" +
+			"  parses       outputs that go/parser accepts after their prompt, without an error before the last\n" +
+			"               line. A prompt cut out of a file gets the fewest block openings before it that make it\n" +
+			"               parse; a prompt that never parses does not count\n" +
+			"  type-checks  outputs whose completed functions go/types accepts, of those that parse and complete\n" +
+			"               one. Packages of the standard library are imported where a name needs them; names that\n" +
+			"               the prompt or a signature uses may be declared in the rest of the file. It needs the\n" +
+			"               source of the standard library",
 		Example: "  foretoken bench --prompts prompts.jsonl --per-category 4\n" +
 			"  foretoken bench --prompts prompts.jsonl --suite papers/mars --resume cells.jsonl --json mars.json",
 		Args: flagsOnly,
@@ -238,8 +246,9 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		seen[p.ID] = true
 	}
 	r := &benchRun{benchOptions: o, c: c}
+	checker := gocheck.New()
 	r.matrix = bench.Matrix{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
-		Parse: bench.NewGoParser().Parse}
+		Judge: func(prompt, output string) bench.Judgement { return bench.Judgement(checker.Output(prompt, output)) }}
 	var store *fit.Journal
 	if o.resume != "" {
 		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {

@@ -131,6 +131,14 @@ func measure(m bench.Measure, digits int) string {
 	return s
 }
 
+// counted formats a proportion with its interval in percent.
+func counted(p bench.Proportion) string {
+	if p.N == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d (%.0f-%.0f)", p.K, p.N, 100*p.Low, 100*p.High)
+}
+
 func percent(m bench.Measure) string {
 	m.Mean, m.SD = 100*m.Mean, 100*m.SD
 	return measure(m, 1)
@@ -184,14 +192,15 @@ func (p *benchPrinter) group(g *bench.Group) {
 // means prints the table over all prompts.
 func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms",
-		"readback ms", "host ms", "relaxed", "same prefix %", "same place %", "loss", "parses %", "worst prompt",
-		"Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
+		"readback ms", "host ms", "relaxed", "same prefix %", "same place %", "edits %", "exact", "loss", "parses",
+		"type-checks", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
 	var lines [][]string
 	for _, r := range rows {
 		line := []string{rowName(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2),
 			measure(r.Calls, 0), measure(r.Tokens, 0),
 			measure(r.DraftMS, 2), measure(r.VerifyMS, 2), measure(r.ReadbackMS, 2), measure(r.HostMS, 2), "",
-			percent(r.SamePrefix), percent(r.SamePlace), measure(r.Loss, 3), percent(r.Parses), "", "", "", "", "", ""}
+			percent(r.SamePrefix), percent(r.SamePlace), percent(r.Edits), counted(r.Exact), measure(r.Loss, 3),
+			counted(r.Parses), counted(r.TypeChecks), "", "", "", "", "", ""}
 		if r.Speedup.N > 1 {
 			line[2] = fmt.Sprintf("%.2f", r.Median)
 		}
@@ -199,10 +208,10 @@ func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 			line[11] = measure(r.Relaxed, 0)
 		}
 		if r.Worst != nil && !r.Plain {
-			line[16] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, quote.Name(r.Worst.Prompt))
+			line[19] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, quote.Name(r.Worst.Prompt))
 		}
 		if b := p.report.Row(g.Against[r.Method], ""); b != nil {
-			copy(line[17:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls),
+			copy(line[20:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls),
 				change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), quote.Name(b.Method)})
 		}
 		lines = append(lines, line)
@@ -320,12 +329,19 @@ func (p *benchPrinter) missing(of func(method string) bool) {
 	}
 }
 
-// csvMeasures lists the fields of a row that are a mean and a standard deviation. Columns have their JSON names.
-var csvMeasures = slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[bench.Row]()),
-	func(f reflect.StructField) bool { return f.Type != reflect.TypeFor[bench.Measure]() })
+// csvMeasures and csvCounts list the fields of a row that are a mean and a standard deviation, and a proportion.
+// Columns have their JSON names.
+var csvMeasures, csvCounts = fieldsOf[bench.Measure](), fieldsOf[bench.Proportion]()
+
+// fieldsOf returns the fields of a row that have a type.
+func fieldsOf[T any]() []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(reflect.TypeFor[bench.Row]()),
+		func(f reflect.StructField) bool { return f.Type != reflect.TypeFor[T]() })
+}
 
 // writeCSV writes a line for each method and category, "all" for all prompts. Values that were not measured are
-// empty, and so are deviations of fewer than two repetitions.
+// empty, and so are deviations of fewer than two repetitions. A proportion has four columns: the count, the number of
+// outputs that it is among, and the bounds of its interval.
 func writeCSV(w io.Writer, report *bench.Report) error {
 	out := csv.NewWriter(w)
 	header := []string{"device", "target", "draft", "method", "lossy", "temperature", "category", "prompts",
@@ -334,7 +350,11 @@ func writeCSV(w io.Writer, report *bench.Report) error {
 		name := m.Tag.Get("json")
 		header = append(header, name, name+"_sd")
 	}
-	if err := out.Write(append(header, "judged")); err != nil {
+	for _, p := range csvCounts {
+		name := p.Tag.Get("json")
+		header = append(header, name, name+"_of", name+"_low", name+"_high")
+	}
+	if err := out.Write(header); err != nil {
 		return err
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -352,7 +372,15 @@ func writeCSV(w io.Writer, report *bench.Report) error {
 			}
 			line = append(line, value, sd)
 		}
-		if err := out.Write(append(line, strconv.Itoa(r.Judged))); err != nil {
+		for _, f := range csvCounts {
+			p := reflect.ValueOf(r).Elem().FieldByIndex(f.Index).Interface().(bench.Proportion)
+			values := []string{"", "", "", ""}
+			if p.N > 0 {
+				values = []string{strconv.Itoa(p.K), strconv.Itoa(p.N), number(p.Low), number(p.High)}
+			}
+			line = append(line, values...)
+		}
+		if err := out.Write(line); err != nil {
 			return err
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,7 +51,7 @@ func TestBenchEndToEnd(t *testing.T) {
 		t.Fatalf("code %d: %s", o.code, o.err)
 	}
 	for _, want := range []string{"mars:depth=1,top-k=2,nodes=4 (LOSSY)", "2 prompts, 5 tokens each", "speedup", "loop",
-		"text", "same prefix %", "loss", "parses %"} {
+		"text", "same prefix %", "edits %", "exact", "loss", "parses"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
@@ -67,7 +69,8 @@ func TestBenchEndToEnd(t *testing.T) {
 	}
 	if chain.SamePlace.Mean != 1 || chain.SamePrefix.Mean != 1 || chain.Prompts != 2 || chain.Speedup.N != 2 ||
 		chain.Speedup.Mean <= 0 || chain.Calls.Mean >= plain.Calls.Mean ||
-		chain.Loss != plain.Loss || chain.Loss.N != 2 || chain.Judged != 1 || plain.AcceptanceLength.Mean != 1 ||
+		chain.Loss != plain.Loss || chain.Loss.N != 2 || chain.Parses.N != 1 || chain.Exact.K != 2 ||
+		chain.Exact.N != 2 || chain.Edits.Mean != 0 || plain.AcceptanceLength.Mean != 1 ||
 		plain.Calls.Mean != plain.Output.Mean {
 		t.Errorf("chain %+v\nplain %+v", chain, plain)
 	}
@@ -99,8 +102,20 @@ func TestBenchEndToEnd(t *testing.T) {
 		if err != nil || json.Unmarshal(text, &fields) != nil {
 			t.Fatalf("row %s: %v", row.Method, err)
 		}
-		measures := 0
+		measures, counts := 0, 0
 		for name, field := range fields {
+			var p bench.Proportion
+			if of, ok := column[name+"_of"]; ok && json.Unmarshal(field, &p) == nil {
+				counts++
+				got := []string{line[column[name]], line[of], line[column[name+"_low"]], line[column[name+"_high"]]}
+				want := []string{fmt.Sprint(p.K), fmt.Sprint(p.N), fmt.Sprint(p.Low), fmt.Sprint(p.High)}
+				if p.N == 0 {
+					want = []string{"", "", "", ""}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s of %s: %q, want %q", name, row.Method, got, want)
+				}
+			}
 			var want bench.Measure
 			if _, ok := column[name+"_sd"]; !ok || json.Unmarshal(field, &want) != nil {
 				continue
@@ -118,8 +133,8 @@ func TestBenchEndToEnd(t *testing.T) {
 				t.Errorf("%s of %s: %v ±%v, want %+v (%v, %v)", name, row.Method, mean, sd, want, err, errSD)
 			}
 		}
-		if measures != 18 {
-			t.Errorf("%d columns have a deviation", measures)
+		if measures != 18 || counts != 3 {
+			t.Errorf("%d columns have a deviation and %d an interval", measures, counts)
 		}
 	}
 

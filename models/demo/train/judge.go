@@ -21,10 +21,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"log"
 	"math"
@@ -36,6 +34,7 @@ import (
 	"strconv"
 	"strings"
 
+	"foretoken/internal/gocheck"
 	"foretoken/internal/strictjson"
 )
 
@@ -50,7 +49,7 @@ type line struct {
 
 var (
 	fset    = token.NewFileSet()
-	std     = importer.ForCompiler(fset, "source", nil)
+	checker = gocheck.New()
 	license = regexp.MustCompile(`\A// Copyright [^\n]*\n// Use of this source code is governed by a BSD-style\n` +
 		`// license that can be found in the LICENSE file\.\n+`)
 )
@@ -123,7 +122,7 @@ func ofFile(name, text string) {
 		if len(head) > 300 { // the former target's context has 256 tokens
 			continue
 		}
-		if parsed, checked := judge(head + answer); parsed && checked {
+		if parsed, checked := checker.File(head + answer); parsed && checked {
 			print(line{ID: name + ":" + f.Name.Name, Prompt: head, Answer: answer})
 		}
 	}
@@ -154,22 +153,6 @@ func preamble(file *ast.File, f *ast.FuncDecl) string {
 	return begin
 }
 
-// judge reports whether a file parses, and whether it type-checks.
-func judge(text string) (parses, checks bool) {
-	file, err := parser.ParseFile(fset, "f.go", text, parser.SkipObjectResolution)
-	if err != nil {
-		return false, false
-	}
-	checks = true
-	config := types.Config{Importer: std, Error: func(err error) {
-		if !strings.Contains(err.Error(), "imported and not used") { // the prompt imports what the original used
-			checks = false
-		}
-	}}
-	_, _ = config.Check("f", fset, []*ast.File{file}, nil) // errors go to Error
-	return true, checks
-}
-
 // answered returns prompts with their answers, and what was written for each as its Text and TokenIDs.
 func answered(prompts, output string) []line {
 	asked, given := read(prompts), read(output)
@@ -197,7 +180,7 @@ func score(lines []line) map[string]float64 {
 		body, complete := cut(l.Text)
 		sums["complete"] += number(complete)
 		if complete {
-			parses, checks := judge(l.Prompt + body)
+			parses, checks := checker.File(l.Prompt + body)
 			sums["parses"] += number(parses)
 			sums["type_checks"] += number(checks)
 		}

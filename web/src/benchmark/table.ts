@@ -208,9 +208,11 @@ const MEASURES = [
   "host_ms",
   "same_prefix",
   "same_place",
+  "edits",
   "loss",
-  "parses",
 ] as const;
+
+const COUNTS = ["exact", "parses", "type_checks"] as const;
 
 /** Formats a report as CSV with the columns of `foretoken bench --csv`; missing figures are empty. */
 export function toCSV(report: BenchReport): string {
@@ -226,7 +228,7 @@ export function toCSV(report: BenchReport): string {
       "prompts",
       "repetitions",
       ...MEASURES.flatMap((name) => [name, `${name}_sd`]),
-      "judged",
+      ...COUNTS.flatMap((name) => [name, `${name}_of`, `${name}_low`, `${name}_high`]),
     ],
   ];
   for (const row of report.rows) {
@@ -241,7 +243,10 @@ export function toCSV(report: BenchReport): string {
       row.prompts,
       row.calls.n,
       ...MEASURES.flatMap((name) => [row[name].n > 0 ? row[name].mean : "", row[name].n > 1 ? row[name].sd : ""]),
-      row.judged,
+      ...COUNTS.flatMap((name): (string | number)[] => {
+        const { k, n, low, high } = row[name];
+        return n > 0 ? [k, n, low, high] : ["", "", "", ""];
+      }),
     ]);
   }
   return lines.map((line) => line.map(cell).join(",") + "\n").join("");

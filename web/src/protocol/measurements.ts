@@ -27,6 +27,14 @@ export interface Measure {
   n: number;
 }
 
+/** A count `k` among `n` outputs with its interval of 95 %; `n` is 0 if it was not measured. */
+export interface Proportion {
+  k: number;
+  n: number;
+  low: number;
+  high: number;
+}
+
 /** A method's figures for one category, or for all prompts (""). */
 export interface BenchRow {
   method: string;
@@ -51,9 +59,11 @@ export interface BenchRow {
   host_ms: Measure;
   same_prefix: Measure;
   same_place: Measure;
+  edits: Measure;
   loss: Measure;
-  parses: Measure;
-  judged: number;
+  exact: Proportion;
+  parses: Proportion;
+  type_checks: Proportion;
   /** Measurements excluded from times and speeds because the device was lost during them. */
   lost?: number;
 }

@@ -311,6 +311,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const names = matrix.methods.split(",");
       const total = names.length * matrix.prompts.length * matrix.repeat;
       const measure = (mean: number): Measure => ({ mean, sd: matrix.repeat > 1 ? mean / 20 : 0, n: matrix.repeat });
+      const uncounted = { k: 0, n: 0, low: 0, high: 0 };
       const rows: BenchRow[] = [];
       stopped = false;
       for (const [i, method] of names.entries()) {
@@ -324,7 +325,9 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           plain: method === "none",
           temperature: 0,
           prompts: matrix.prompts.length,
-          judged: 0,
+          exact: uncounted,
+          parses: uncounted,
+          type_checks: uncounted,
         };
         const keys = [
           "speedup",
@@ -343,8 +346,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           "host_ms",
           "same_prefix",
           "same_place",
+          "edits",
           "loss",
-          "parses",
         ] as const;
         rows.push({
           ...row,

@@ -117,6 +117,7 @@ test("settings become a row of the method list", () => {
 const measured = (mean: number, sd = 0, n = 1): Measure => ({ mean, sd, n });
 function row(method: string, speedup: Measure, more: Partial<BenchRow> = {}): BenchRow {
   const none = measured(0, 0, 0);
+  const uncounted = { k: 0, n: 0, low: 0, high: 0 };
   return {
     method,
     category: "",
@@ -124,7 +125,6 @@ function row(method: string, speedup: Measure, more: Partial<BenchRow> = {}): Be
     plain: false,
     temperature: 0,
     prompts: 2,
-    judged: 0,
     speedup,
     speed_ratio: none,
     decode_tok_s: measured(80),
@@ -141,8 +141,11 @@ function row(method: string, speedup: Measure, more: Partial<BenchRow> = {}): Be
     host_ms: none,
     same_prefix: none,
     same_place: none,
+    edits: none,
     loss: none,
-    parses: none,
+    exact: { k: 2, n: 2, low: 0.34, high: 1 },
+    parses: uncounted,
+    type_checks: uncounted,
     ...more,
   };
 }
@@ -208,10 +211,11 @@ test("the CSV has the command line's columns", () => {
     lines[0]!,
     new RegExp(
       "^device,target,draft,method,lossy,temperature,category,prompts,repetitions,speedup,speedup_sd,.*," +
-        "parses,parses_sd,judged$",
+        "loss,loss_sd,exact,exact_of,exact_low,exact_high,parses,parses_of,.*,type_checks_high$",
     ),
   );
   assert.match(lines[1]!, /^"browser, ""x""",t,d,"mars:theta=0.84,depth=2",true,0,all,2,1,2,0.1,,,80,,2.5,/);
+  assert.match(lines[1]!, /,2,2,0\.34,1,,,,,,,,$/);
   assert.match(lines[2]!, /,plain,false,0,all,2,1,1,,/);
   assert.equal(lines[1]!.split(",").length - 2, lines[0]!.split(",").length, "two commas are quoted");
 });

@@ -1,6 +1,8 @@
 //go:build !js
 
-package bench
+// Package gocheck checks Go that a model wrote: whether it parses, and whether its functions type-check against the
+// standard library. It reads the library's source, so packages are imported without a compiler.
+package gocheck
 
 import (
 	"errors"
@@ -11,15 +13,50 @@ import (
 	"strings"
 )
 
-// GoParser checks whether go/parser accepts a model's output after its prompt.
+// Checker checks texts. It caches the heads of prompts and the packages that texts import. Only one goroutine may use
+// it at a time.
 //
-// Prompts are cut out of files, and outputs end at the token limit, so neither end is complete. GoParser parses
+// Prompts are cut out of files, and outputs end at the token limit, so neither end is complete. A Checker parses
 // head + prompt + output. A head is a package clause, unless the prompt has one, and the openings of the blocks
 // that surround the prompt. It searches heads with the prompt alone; those with the fewest openings serve every
 // output, since any of them may fit. It does not repair the end: it accepts a text when the parser finds no error
 // before the last line, which the token limit cuts. A prompt without a fitting head is not judged.
-type GoParser struct {
-	heads map[string][]string // by prompt
+type Checker struct {
+	heads   map[string][]string // by prompt
+	set     *token.FileSet
+	library *library
+}
+
+// New returns a Checker.
+func New() *Checker {
+	set := token.NewFileSet()
+	return &Checker{heads: map[string][]string{}, set: set, library: &library{set: set}}
+}
+
+// Verdict is the result for an output after its prompt.
+type Verdict struct {
+	Judged bool // the prompt parses; otherwise the other fields are false
+	Parses bool // the output does, too
+	// Completed reports that an output that parses completes a function and that there is a standard library to check
+	// it against; TypeChecks, that every function it completes type-checks.
+	Completed, TypeChecks bool
+}
+
+// Output judges the text that a model wrote after a prompt.
+func (c *Checker) Output(prompt, output string) Verdict {
+	heads, known := c.heads[prompt]
+	if !known {
+		heads = findHeads(prompt)
+		c.heads[prompt] = heads
+	}
+	v := Verdict{Judged: len(heads) > 0}
+	i := slices.IndexFunc(heads, func(h string) bool { return beginsGo(h, prompt+output) })
+	if i < 0 {
+		return v
+	}
+	v.Parses = true
+	v.Completed, v.TypeChecks = c.functions(heads[i], prompt, output)
+	return v
 }
 
 // outermost and inner are the openings that may surround a prompt, likeliest first.
@@ -34,19 +71,6 @@ const (
 	deepest   = 5
 	mostHeads = 4000
 )
-
-// NewGoParser returns a parser that caches the heads of each prompt.
-func NewGoParser() *GoParser { return &GoParser{map[string][]string{}} }
-
-// Parse reports whether Go accepts prompt and output together; see Matrix.Parse.
-func (p *GoParser) Parse(prompt, output string) (ok, judged bool) {
-	heads, known := p.heads[prompt]
-	if !known {
-		heads = findHeads(prompt)
-		p.heads[prompt] = heads
-	}
-	return slices.ContainsFunc(heads, func(h string) bool { return beginsGo(h, prompt+output) }), len(heads) > 0
-}
 
 // findHeads tries heads with an increasing number of openings until some fit.
 func findHeads(prompt string) []string {
@@ -83,8 +107,7 @@ func findHeads(prompt string) []string {
 	return nil
 }
 
-// beginsGo reports whether text after head begins a Go file. It ignores errors in the last line that is not blank,
-// or in the last token of a single line.
+// beginsGo reports whether text after head begins a Go file. It ignores errors in the part that the end cuts.
 func beginsGo(head, text string) bool {
 	src := head + text
 	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.AllErrors|parser.SkipObjectResolution)
@@ -95,11 +118,7 @@ func beginsGo(head, text string) bool {
 	if !ok {
 		return false
 	}
-	text = strings.TrimRight(text, " \t\r\n")
-	end := len(head) + strings.LastIndexByte(text, '\n') + 1
-	if end == len(head) {
-		end += lastToken(text)
-	}
+	end := len(head) + cutPart(text)
 	return !slices.ContainsFunc(errs, func(e *scanner.Error) bool {
 		if e.Pos.Offset >= end {
 			return false
@@ -109,6 +128,16 @@ func beginsGo(head, text string) bool {
 			strings.Contains(e.Msg, "raw string literal not terminated")
 		return !open
 	})
+}
+
+// cutPart returns the offset of the part of a text that its end may cut: the last line that is not blank, or the last
+// token of a single line.
+func cutPart(text string) int {
+	text = strings.TrimRight(text, " \t\r\n")
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		return i + 1
+	}
+	return lastToken(text)
 }
 
 // lastToken returns the offset of a text's last token.
