@@ -116,8 +116,9 @@ type Session struct {
 	templateErr error
 	given       atomic.Pointer[givenTemplate]
 
-	owner string             // of the last request: of what the KV caches and adasd hold
+	owner string             // of the last request: of what the KV caches, adasd and times hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
+	times adapt.PassTimes    // of the rounds that an acceptance head stops
 }
 
 // Info describes a session.

@@ -87,6 +87,8 @@ func (s *Session) configOf(r *Request) (c method.Config, err error) {
 		c.Fitted.Head = true
 	}
 	switch c.Adapt {
+	case method.AdaptAcceptance:
+		c.Fitted.Times = &s.times
 	case method.AdaptHetero:
 		if c.Fitted.Hetero == nil {
 			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, ids.WithTree(c.TopK, c.Depth, c.Nodes))

@@ -6,23 +6,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	"foretoken"
+	"foretoken/models/runner"
 	"foretoken/spec"
-)
-
-// Labels of an acceptance head's training, by the verifier in use: the probability that the head estimates.
-const (
-	// LabelArgmax is 1 where the drafted token is the target's argmax and 0 elsewhere: matching at temperature 0.
-	LabelArgmax = "argmax"
-	// LabelProbability is p(x), the target's probability of the drafted token: matching
-	// above temperature 0, drafted without the target's noise.
-	LabelProbability = "probability"
-	// LabelDraw is 1 where the drafted token is the one that the target drew: matching
-	// above temperature 0 with drafts that share the target's noise.
-	LabelDraw = "draw"
-	// LabelRatio is min(1, p(x)/q(x)): chain rejection sampling.
-	LabelRatio = "ratio"
 )
 
 // Mixture is a training text of an acceptance head: a prompt and then, at each position, the target's token or the
@@ -48,40 +36,40 @@ func Mix(ctx context.Context, s *foretoken.Session, c *Continuation, label strin
 
 func collectMixture(ctx context.Context, target spec.Target, draft spec.DraftModel, c *Continuation, label string,
 	mix float64, number uint32, o Options) (*Mixture, error) {
-	if greedy := label == LabelArgmax; greedy != (o.Temperature == 0) {
+	if greedy := label == runner.LabelArgmax; greedy != (o.Temperature == 0) {
 		return nil, fmt.Errorf("foretoken: the label %s at temperature %g: %s is for temperature 0, "+
-			"and the others for above", label, o.Temperature, LabelArgmax)
+			"and the others for above", label, o.Temperature, runner.LabelArgmax)
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(number)<<32|uint64(len(c.Prompt))<<16|uint64(len(c.Tokens))))
-	if label != LabelDraw { // seeds the draft's own noise; shared noise is the target's
+	if label != runner.LabelDraw { // seeds the draft's own noise; shared noise is the target's
 		o.Seed ^= uint64(number) << 32
 	}
-	drawn, err := drawAlong(ctx, draft, c, label == LabelDraw, o)
+	drawn, err := drawAlong(ctx, draft, c, label == runner.LabelDraw, o)
 	if err != nil {
 		return nil, err
 	}
 	labels := make([]float32, len(drawn))
 	switch label {
-	case LabelArgmax, LabelDraw:
+	case runner.LabelArgmax, runner.LabelDraw:
 		for i, d := range drawn {
 			if d.Token == c.Tokens[i] {
 				labels[i] = 1
 			}
 		}
-	case LabelProbability, LabelRatio:
+	case runner.LabelProbability, runner.LabelRatio:
 		p, err := probabilities(ctx, target, c, drawn, o)
 		if err != nil {
 			return nil, err
 		}
 		for i, d := range drawn {
 			labels[i] = float32(p[i])
-			if label == LabelRatio {
+			if label == runner.LabelRatio {
 				labels[i] = float32(min(1, p[i]/max(float64(d.Prob), 1e-30)))
 			}
 		}
 	default:
-		return nil, fmt.Errorf("foretoken: unknown label %.80q, want %s, %s, %s or %s", label, LabelArgmax,
-			LabelProbability, LabelDraw, LabelRatio)
+		return nil, fmt.Errorf("foretoken: unknown label %.80q, want one of %s", label,
+			strings.Join(runner.Labels(), ", "))
 	}
 	m := &Mixture{Tokens: append([]int32(nil), c.Prompt...), First: len(c.Prompt), Labels: labels}
 	for i, d := range drawn {

@@ -11,6 +11,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
+	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -150,8 +151,12 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 	for _, l := range []struct {
 		label string
 		o     Options
-	}{{LabelArgmax, Options{Seed: 5}}, {LabelDraw, Options{Seed: 5, Temperature: 1}},
-		{LabelProbability, Options{Seed: 5, Temperature: 1}}, {LabelRatio, Options{Seed: 5, Temperature: 1}}} {
+	}{
+		{runner.LabelArgmax, Options{Seed: 5}},
+		{runner.LabelDraw, Options{Seed: 5, Temperature: 1}},
+		{runner.LabelProbability, Options{Seed: 5, Temperature: 1}},
+		{runner.LabelRatio, Options{Seed: 5, Temperature: 1}},
+	} {
 		c, err := Continue(context.Background(), s, collected, 40, l.o)
 		if err != nil {
 			t.Fatal(err)
@@ -175,7 +180,7 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 				}
 			case label < 0 || label > 1:
 				t.Errorf("%s: label %d is %v", l.label, i, label)
-			case l.label == LabelArgmax || l.label == LabelDraw:
+			case l.label == runner.LabelArgmax || l.label == runner.LabelDraw:
 				if (label == 1) != same {
 					t.Errorf("%s: label %d is %v and the token the target's: %v", l.label, i, label, same)
 				}
@@ -187,7 +192,7 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 		if own < 10 || own > 30 {
 			t.Errorf("%s: %d of 40 tokens are the target's, want about half", l.label, own)
 		}
-		if l.label == LabelDraw && right == 0 {
+		if l.label == runner.LabelDraw && right == 0 {
 			t.Error("no draw that shares the target's noise is the target's")
 		}
 		if _, err := Mix(context.Background(), s, c, l.label, 0.5, 7,
@@ -213,7 +218,7 @@ func TestCollectingNeedsADraft(t *testing.T) {
 			return err
 		}(),
 		func() error {
-			_, err := Mix(context.Background(), s, nil, LabelArgmax, 0, 0, Options{})
+			_, err := Mix(context.Background(), s, nil, runner.LabelArgmax, 0, 0, Options{})
 			return err
 		}(),
 	} {

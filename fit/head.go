@@ -56,7 +56,8 @@ func HeadExamples(ctx context.Context, s *foretoken.Session, all [][]*Mixture, r
 }
 
 // Run trains a head and measures it on held-out examples after every epoch. It returns the head and its estimates
-// there.
+// there, without the weights of the loss: a loss that weighs the rejected side by w turns a probability p into the
+// estimate p/(p+w(1-p)), whose log-odds are ln w too low.
 func (o *HeadTraining) Run(ctx context.Context, seen, held *Examples,
 	report func(epoch int, loss, heldLoss, area float64)) (*runner.Head, []Scored, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 4))
@@ -69,15 +70,17 @@ func (o *HeadTraining) Run(ctx context.Context, seen, held *Examples,
 		batch: HeadBatch, seed: o.Seed}
 	err := t.run(ctx, seen, func(epoch int, loss float64, now []matrix) error {
 		params = now
-		all, heldLoss := score(now, held)
+		all, heldLoss := score(asHead(now, seen.width), held)
 		report(epoch+1, loss, heldLoss, AUC(all))
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	all, _ := score(params, held)
-	return asHead(params, seen.width), all, nil
+	head := asHead(params, seen.width)
+	head.Bias += float32(math.Log(o.RejectedRatio()))
+	all, _ := score(head, held)
+	return head, all, nil
 }
 
 // residual is the head: layers of h + SiLU(h·W + b), then h·w + c.
@@ -106,8 +109,8 @@ func asHead(p []matrix, dim int) *runner.Head {
 }
 
 // score returns a head's estimates of examples with their labels, and the weighted loss.
-func score(p []matrix, e *Examples) (all []Scored, loss float64) {
-	weights, head := 0.0, asHead(p, e.width)
+func score(head *runner.Head, e *Examples) (all []Scored, loss float64) {
+	weights := 0.0
 	for i := range e.Len() {
 		v := head.Apply(e.inputs[i*e.width : (i+1)*e.width])
 		yes, no := float64(e.yes[i]), float64(e.no[i])

@@ -100,6 +100,24 @@ func TestWeightsMoveTheEstimate(t *testing.T) {
 	}
 }
 
+// TestTheHeadUndoesTheWeights trains a head where a quarter of the tokens is accepted, by a loss that weighs the
+// others six times: the head estimates a quarter.
+func TestTheHeadUndoesTheWeights(t *testing.T) {
+	const accepted, rejected = 0.25, 6
+	e := &Examples{width: 1}
+	for range 64 {
+		e.add([]float32{1}, accepted, rejected*(1-accepted))
+	}
+	o := HeadTraining{Layers: 1, Rejected: rejected, Epochs: 400, Rate: 0.05, Seed: 1}
+	head, scored, err := o.Run(context.Background(), e, e, func(int, float64, float64, float64) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := head.Apply([]float32{1}); math.Abs(p-accepted) > 0.01 || scored[0].P != p {
+		t.Errorf("estimate %v, scored %v, want %v", p, scored[0].P, accepted)
+	}
+}
+
 func TestCosineEndsAtRest(t *testing.T) {
 	moved := func(cosine bool) float64 {
 		tr := small(1)

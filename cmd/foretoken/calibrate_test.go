@@ -298,7 +298,7 @@ func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 		}
 		want, layers := runner.LabelArgmax, 1
 		if how != nil {
-			want, layers = runner.LabelSampled, 2
+			want, layers = runner.LabelRatio, 2
 		}
 		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 ||
 			h.Fingerprint.Draft.Hash == "" {

@@ -8,6 +8,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/convert"
+	"foretoken/models/runner"
 )
 
 // completions lists the values of flags by flag name, for all commands.
@@ -17,7 +18,7 @@ func completions() map[string][]string {
 		"kv":          kvFormats,
 		"quantise":    convert.Types(),
 		"type":        convert.Types(),
-		"label":       headLabels,
+		"label":       runner.Labels(),
 		"start":       {},
 		"system":      {},
 		"prompt":      {},

@@ -28,8 +28,6 @@ const (
 	headHeld     = 0.1
 )
 
-var headLabels = []string{fit.LabelArgmax, fit.LabelProbability, fit.LabelDraw, fit.LabelRatio}
-
 type headOptions struct {
 	gatherOptions
 	label    string
@@ -67,7 +65,7 @@ where it stopped.`,
 	f.Float64Var(&o.mix, "mix", headMix, "share of the target's tokens in the training texts")
 	f.IntVar(&o.mixtures, "mixtures", 2, "training texts per continuation")
 	f.Float64Var(&o.rejected, "reject-weight", headRejected,
-		"weight of the rejected side of the loss; the accepted side's is 1")
+		"weight of the rejected side of the loss, undone in the file; the accepted side's is 1")
 	f.IntVar(&o.epochs, "epochs", headEpochs, "passes over the examples")
 	f.Float64Var(&o.rate, "rate", headRate, "initial learning rate of Adam; it falls to 0 along half a cosine")
 	return cmd
@@ -80,17 +78,17 @@ func (o *headOptions) check(*pflag.FlagSet) error {
 	if o.label == "" {
 		switch {
 		case o.temperature == 0:
-			o.label = fit.LabelArgmax
+			o.label = runner.LabelArgmax
 		case o.noCoupling:
-			o.label = fit.LabelProbability
+			o.label = runner.LabelProbability
 		default:
-			o.label = fit.LabelDraw
+			o.label = runner.LabelDraw
 		}
 	}
-	if err := oneOfFlag("label", o.label, headLabels); err != nil {
+	if err := oneOfFlag("label", o.label, runner.Labels()); err != nil {
 		return err
 	}
-	if (o.label == fit.LabelArgmax) != (o.temperature == 0) {
+	if (o.label == runner.LabelArgmax) != (o.temperature == 0) {
 		return usagef("--label %s with --temperature %g: argmax is for temperature 0, and the others for above",
 			o.label, o.temperature)
 	}
@@ -103,7 +101,7 @@ func (o *headOptions) check(*pflag.FlagSet) error {
 		want("rate", o.rate, o.rate > 0 && o.rate <= 1, "more than 0 and at most 1")); err != nil {
 		return err
 	}
-	if o.label == fit.LabelProbability || o.label == fit.LabelRatio {
+	if o.label == runner.LabelProbability || o.label == runner.LabelRatio {
 		o.models.candidates = 64 // for the probabilities of tokens that the target did not choose
 	}
 	return nil
@@ -154,15 +152,12 @@ func (o *headOptions) run(ctx context.Context, c *console) error {
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
-	reportCurve(o.report(c), scored, training.RejectedRatio())
-	head.Fingerprint, head.Label = s.Fingerprint(), runner.LabelSampled
-	if o.label == fit.LabelArgmax {
-		head.Label = runner.LabelArgmax
-	}
+	reportCurve(o.report(c), scored)
+	head.Fingerprint, head.Label = s.Fingerprint(), o.label
 	head.Made = o.made(texts)
 	head.Made.Samples = seen.Len() + test.Len()
 	maps.Copy(head.Made.Settings, map[string]string{
-		"label": o.label, "mix": fmt.Sprint(o.mix), "AUC": fmt.Sprintf("%.4f", fit.AUC(scored)),
+		"mix": fmt.Sprint(o.mix), "AUC": fmt.Sprintf("%.4f", fit.AUC(scored)),
 		"training": fmt.Sprintf("Adam %g, cosine, %d epochs, batch %d, rejected %g times accepted", o.rate, o.epochs,
 			fit.HeadBatch, training.RejectedRatio()),
 	})
@@ -181,13 +176,10 @@ func (o *headOptions) states(ctx context.Context, c *console, s *session, what s
 	return fit.HeadExamples(ctx, s.Session, all, o.rejected, bar.set)
 }
 
-// reportCurve prints the acceptance rate in ranges of estimates. A loss that weights the rejected side by w turns a
-// probability p into the estimate p/(p+w(1-p)); the last column undoes that.
-func reportCurve(w io.Writer, all []fit.Scored, weight float64) {
-	fmt.Fprintf(w, "%12s %8s %10s %10s %22s\n", "estimate", "tokens", "mean", "accepted", "mean without weights")
+// reportCurve prints the acceptance rate in ranges of estimates.
+func reportCurve(w io.Writer, all []fit.Scored) {
+	fmt.Fprintf(w, "%12s %8s %10s %10s\n", "estimate", "tokens", "mean", "accepted")
 	for _, b := range fit.Reliability(all) {
-		p := b.Estimate
-		fmt.Fprintf(w, "%5.1f … %4.1f %8d %10.3f %10.3f %22.3f\n", b.From, b.To, b.N, p, b.Accepted,
-			weight*p/(weight*p+1-p))
+		fmt.Fprintf(w, "%5.1f … %4.1f %8d %10.3f %10.3f\n", b.From, b.To, b.N, b.Estimate, b.Accepted)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"foretoken/spec"
 )
@@ -12,11 +14,22 @@ import (
 // KindAcceptance is the kind field of an acceptance head's calibration file.
 const KindAcceptance = "acceptance-head"
 
-// Labels: what a head was trained to estimate.
+// Labels name the probability that a head estimates, by the verifier in use.
 const (
-	LabelArgmax  = "argmax"  // 1 if the token is the target's argmax: matching at temperature 0
-	LabelSampled = "sampled" // the probability that the token is accepted: above temperature 0
+	// LabelArgmax is 1 where the drafted token is the target's argmax and 0 elsewhere: matching at temperature 0.
+	LabelArgmax = "argmax"
+	// LabelProbability is p(x), the target's probability of the drafted token: matching above temperature 0, drafted
+	// without the target's noise.
+	LabelProbability = "probability"
+	// LabelDraw is 1 where the drafted token is the one that the target drew: matching above temperature 0 with drafts
+	// that share the target's noise.
+	LabelDraw = "draw"
+	// LabelRatio is min(1, p(x)/q(x)): chain rejection sampling.
+	LabelRatio = "ratio"
 )
+
+// Labels returns the values of Head.Label.
+func Labels() []string { return []string{LabelArgmax, LabelProbability, LabelDraw, LabelRatio} }
 
 // maxHeadLayers bounds the residual layers of a head.
 const maxHeadLayers = 2
@@ -32,7 +45,7 @@ type Head struct {
 	spec.CalibrationHeader // the fingerprint's tree fields are unset
 
 	Dim    int         `json:"dim"`   // width of the draft's hidden states
-	Label  string      `json:"label"` // LabelArgmax or LabelSampled
+	Label  string      `json:"label"` // one of Labels
 	Layers []HeadLayer `json:"layers"`
 	Weight Floats      `json:"weight"` // w (dim)
 	Bias   float32     `json:"bias"`   // c
@@ -120,8 +133,8 @@ func (h *Head) Validate() error {
 	if h.Dim < 1 {
 		return fmt.Errorf("field dim is %d, want the width of the draft's hidden states", h.Dim)
 	}
-	if h.Label != LabelArgmax && h.Label != LabelSampled {
-		return fmt.Errorf("field label is %.80q, want %q or %q", h.Label, LabelArgmax, LabelSampled)
+	if !slices.Contains(Labels(), h.Label) { // bound: the four labels
+		return fmt.Errorf("field label is %.80q, want one of %s", h.Label, strings.Join(Labels(), ", "))
 	}
 	if n := len(h.Layers); n < 1 || n > maxHeadLayers {
 		return fmt.Errorf("field layers has %d layers, want 1 to %d", n, maxHeadLayers)

@@ -25,7 +25,7 @@ func testHead(dim, layers int) *Head {
 		return x
 	}
 	id := spec.ModelID{Name: "m.gguf", Bytes: 1234, Hash: "0123456789", Quantisation: "F32"}
-	h := &Head{Dim: dim, Label: LabelSampled, CalibrationHeader: spec.CalibrationHeader{
+	h := &Head{Dim: dim, Label: LabelDraw, CalibrationHeader: spec.CalibrationHeader{
 		Fingerprint: spec.Fingerprint{Target: id, Draft: id}, Made: spec.Made{Prompts: "p [ 1 ]", Requests: 1}},
 		Weight: normals(dim, 0.5/math.Sqrt(float64(dim))), Bias: 0.25}
 	for range layers {

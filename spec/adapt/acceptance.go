@@ -29,8 +29,8 @@ type AcceptanceStop struct {
 	H float64
 	// Any stops when P_rej of one live branch exceeds the threshold; otherwise all branches must exceed it.
 	Any bool
-
-	times passTimes
+	// Times are of the passes before, which h is computed from.
+	Times *PassTimes
 }
 
 // Threshold returns the current h.
@@ -38,11 +38,11 @@ func (a *AcceptanceStop) Threshold() float64 {
 	if a.H > 0 {
 		return a.H
 	}
-	return a.times.threshold()
+	return a.Times.threshold()
 }
 
 // Observe records the times of a round.
-func (a *AcceptanceStop) Observe(e *spec.Event) { a.times.observe(e) }
+func (a *AcceptanceStop) Observe(e *spec.Event) { a.Times.observe(e) }
 
 // stops reports whether drafting stops at threshold h. Element i of pathProbs is the probability that all tokens of
 // live branch i are accepted.
@@ -60,9 +60,9 @@ func (a *AcceptanceStop) stops(h float64, pathProbs []float64) bool {
 	return least > h
 }
 
-// passTimes are moving averages of the times of a round's parts, readback included. They describe a device and a
+// PassTimes are moving averages of the times of a round's parts, readback included. They describe a device and a
 // pair of models, so they outlive a request.
-type passTimes struct {
+type PassTimes struct {
 	verify draft.MeanTime // T_v: the target's pass over a draft, with acceptance
 	level  draft.MeanTime // T_d(1): one level of a draft
 	// wasted averages, over rounds that rejected a drafted token, the time of the levels below that token. The
@@ -73,14 +73,14 @@ type passTimes struct {
 // threshold returns h for one more level. If the next level is accepted it saves a target pass. If it is rejected,
 // the round loses that pass and the levels drafted on top of it, so T_r = T_v + wasted. Before the first
 // measurement it is +Inf.
-func (t *passTimes) threshold() float64 {
+func (t *PassTimes) threshold() float64 {
 	if t.verify.Count == 0 || t.level.Count == 0 {
 		return math.Inf(1)
 	}
 	return StopThreshold(t.verify.Mean(), t.level.Mean(), t.verify.Mean()+t.wasted.Mean())
 }
 
-func (t *passTimes) observe(e *spec.Event) {
+func (t *PassTimes) observe(e *spec.Event) {
 	if e.Proposal == nil {
 		return
 	}
@@ -204,7 +204,7 @@ var (
 	_ spec.Learner    = (*AcceptanceRule)(nil)
 )
 
-// Start keeps the times, which outlive a request.
+// Start keeps Times, which outlive a request.
 func (a *AcceptanceRule) Start() {}
 
 func (a *AcceptanceRule) NextBudget(spec.Budget) spec.Budget { return a.Budget }

@@ -82,7 +82,7 @@ func TestGatherByHand(t *testing.T) {
 
 func TestPassTimesByHand(t *testing.T) {
 	const ms = time.Millisecond
-	var p passTimes
+	var p PassTimes
 	if h := p.threshold(); !math.IsInf(h, 1) {
 		t.Errorf("before anything was measured h is %v", h)
 	}
@@ -116,7 +116,7 @@ func TestPassTimesByHand(t *testing.T) {
 	p.observe(round(5, 5, 0, 5, 45*ms, 28*ms))
 	near("moved", (21.0-2)/(21+(3+(36.0-3)/8)))
 	// Levels below the tree's depth were drafted too and count as wasted.
-	p = passTimes{}
+	p = PassTimes{}
 	p.observe(round(6, 2, 1, 2, 6*ms, 10*ms))
 	near("deeper levels", (10.0-1)/(10+4))
 }
@@ -135,7 +135,7 @@ func TestRuleByHand(t *testing.T) {
 		{0.65, []float32{0.6, 0.6, 0.9, unknown}, true}, // 1-0.324
 		{0, []float32{unknown}, false},                  // nothing measured yet
 	} {
-		rule := AcceptanceRule{AcceptanceStop: AcceptanceStop{H: c.h}}
+		rule := AcceptanceRule{AcceptanceStop: AcceptanceStop{H: c.h, Times: &PassTimes{}}}
 		var drawn []spec.Drawn
 		for _, a := range c.accepts {
 			drawn = append(drawn, spec.Drawn{Accept: a})

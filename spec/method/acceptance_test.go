@@ -3,6 +3,7 @@ package method
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -259,6 +260,38 @@ func TestMeasuredThreshold(t *testing.T) {
 		}
 		if deeper < 4 {
 			t.Errorf("%s: free levels give %v levels a round", drafter, deeper)
+		}
+	}
+}
+
+// TestTimesOutliveARequest has a second request begin with the threshold that the first one measured.
+func TestTimesOutliveARequest(t *testing.T) {
+	for _, drafter := range []string{DrafterEAGLE2, DrafterChain} {
+		target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 600, 64)
+		draft := spectest.NewDraft(target, 600, 0.1)
+		draft.Accept = true
+		c := Config{Drafter: drafter, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 5, TopK: 3, Nodes: 16,
+			Fitted: Fitted{Head: true, Times: &adapt.PassTimes{}}}
+		var measured float64
+		for request, known := range []bool{false, true} {
+			p, err := c.Parts(target, draft)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := acceptanceStopOf(p).Threshold()
+			if known != !math.IsInf(h, 1) || known && h != measured {
+				t.Errorf("%s, request %d begins with h %v, the one before ended with %v", drafter, request, h, measured)
+			}
+			now := time.Duration(0)
+			p.Clock = func() time.Time { now += time.Millisecond; return time.Unix(0, int64(now)) }
+			g, err := spec.New(target, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := g.Generate(context.Background(), []int32{1, 2}, spec.Options{MaxTokens: 50}, nil); err != nil {
+				t.Fatal(err)
+			}
+			measured = acceptanceStopOf(p).Threshold()
 		}
 	}
 }

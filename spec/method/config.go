@@ -92,6 +92,8 @@ type Fitted struct {
 	C2T    *adapt.C2TClassifier
 	// Head tells that the draft was loaded with an acceptance head, so that levels carry Accepts.
 	Head bool
+	// Times are those of passes with an acceptance head on this device, kept from request to request.
+	Times *adapt.PassTimes
 	// Costs are the costs of passes on this device, kept from request to request.
 	Costs *goodput.Costs
 	// AdaSD holds the records from which AdaSD makes its thresholds. With Carry they last from request to request.

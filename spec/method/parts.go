@@ -125,8 +125,8 @@ func c2tTree(c Config, model spec.DraftModel, p *spec.Parts) error {
 }
 
 func acceptanceTree(c Config, model spec.DraftModel, p *spec.Parts) error {
-	stop := &adapt.AcceptanceStop{H: c.Threshold, Any: c.Any}
-	p.Drafter = &adapt.AcceptanceDrafter{Model: model, Stop: stop, Uncoupled: c.uncoupled()}
+	stop := c.acceptanceStop()
+	p.Drafter = &adapt.AcceptanceDrafter{Model: model, Stop: &stop, Uncoupled: c.uncoupled()}
 	return nil
 }
 
@@ -142,8 +142,12 @@ func c2tRule(c Config, _ spec.Verifier) draft.ChainRule {
 }
 
 func acceptanceRule(c Config, _ spec.Verifier) draft.ChainRule {
-	return &adapt.AcceptanceRule{AcceptanceStop: adapt.AcceptanceStop{H: c.Threshold, Any: c.Any},
-		Budget: chainBudget(&c)}
+	return &adapt.AcceptanceRule{AcceptanceStop: c.acceptanceStop(), Budget: chainBudget(&c)}
+}
+
+// acceptanceStop returns the stop of an acceptance head, which goes on from the session's times.
+func (c Config) acceptanceStop() adapt.AcceptanceStop {
+	return adapt.AcceptanceStop{H: c.Threshold, Any: c.Any, Times: cmp.Or(c.Fitted.Times, &adapt.PassTimes{})}
 }
 
 func adasdRule(c Config, verifier spec.Verifier) draft.ChainRule {
