@@ -23,6 +23,8 @@ const COLUMNS = {
   relaxed: ["relaxed", fixed(0)],
   same: ["same tokens", percent(0)],
   loss: ["loss, nats", fixed(3)],
+  edits: ["edits", percent(0)],
+  exact: ["equal to plain", String],
   parses: ["parses", percent(0)],
   complete: ["completed", percent(0)],
   type_checks: ["type-checks", percent(0)],
@@ -215,6 +217,9 @@ export function setting(data) {
 /** `foretoken bench --json`: a row a method, and METHOD/CATEGORY for each category. */
 function bench({ rows }) {
   const mean = (measure) => (measure?.n > 0 ? measure.mean : undefined);
+  const share = (x) => fixed(0)(100 * x);
+  const counted = (of) =>
+    of?.k >= 0 && of.n > 0 ? `${of.k} of ${of.n} (${share(of.low)} – ${share(of.high)} %)` : undefined;
   return new Map(
     rows.map((r) => [
       r.category ? `${r.method}/${r.category}` : r.method,
@@ -231,7 +236,10 @@ function bench({ rows }) {
         relaxed: mean(r.relaxed),
         same: mean(r.same_prefix),
         loss: mean(r.loss),
-        parses: mean(r.parses),
+        edits: mean(r.edits),
+        exact: counted(r.exact),
+        parses: counted(r.parses),
+        type_checks: counted(r.type_checks),
         auc: areaUnder(r.figures?.estimates),
       },
     ]),
