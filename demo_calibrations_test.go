@@ -27,7 +27,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 			t.Errorf("k=%d d=%d N=%d: %v", tree.TopK, tree.Depth, tree.Nodes, err)
 			continue
 		}
-		for _, temperature := range []float64{0, 1} {
+		for _, temperature := range []float64{0, 0.5, 1} {
 			fit, err := h.Fit(temperature, temperature > 0)
 			if err != nil {
 				t.Errorf("k=%d: %v", tree.TopK, err)
