@@ -42,7 +42,7 @@ after(async () => {
 });
 
 async function open(address, options) {
-  const context = await browser.newContext(options);
+  const context = await browser.newContext({ reducedMotion: "no-preference", ...options });
   const { page, record } = await openPage(context);
   records.push(record);
   await page.goto(site.url + address);
@@ -131,8 +131,7 @@ for (const [name, viewport, colorScheme] of SIZES)
   });
 
 test("the race plays traces without an engine, by button, keys and slider", limit, async () => {
-  const options = { viewport: SIZES[0][1], reducedMotion: "reduce" };
-  const context = await browser.newContext(options);
+  const context = await browser.newContext({ viewport: SIZES[0][1] });
   for (const [i, name] of ["plain", "speculative"].entries())
     await context.route(`**/${name}.trace`, (route) => route.fulfill({ body: Buffer.from(traces[i]) }));
   const { page, record } = await openPage(context);

@@ -103,19 +103,19 @@ test("the tab or its worker ends while storing, loading and generating; the next
  * Attack: Firefox's tabs or their worker killed while storing, loading or generating
  * Bound: the next load works with the same text, no lock stays, stored chunks are reused
  */
-test("in Firefox the tab or its worker ends; the next load works", limit, async (t) => {
+test("in Firefox the tab or its worker ends; the next load works", { ...limit, skip: !full }, async (t) => {
   const missing = BROWSERS.firefox.missing();
   if (missing) return notRun(t, missing);
   const browser = await BROWSERS.firefox.start();
   try {
-    await ends(t, () => browser.open(`${host.url}app/`), full ? undefined : ["kernels"]);
+    await ends(t, () => browser.open(`${host.url}app/`));
   } finally {
     await browser.stop();
   }
 });
 
 /** Ends tabs of `open` and their workers while they store, in stages of the load, and while they generate. */
-async function ends(t, open, stages = ["target", "kernels"]) {
+async function ends(t, open) {
   const first = await open();
   faults.files.clear(); // of the other browser
   await begin(first, `${faults.url}/want.gguf`); // no such file
@@ -162,7 +162,7 @@ async function ends(t, open, stages = ["target", "kernels"]) {
       await next.close();
       await page.close();
     });
-    for (const stage of stages)
+    for (const stage of full ? ["target", "kernels"] : ["kernels"])
       await t.test(`the ${kind}, loading: ${stage}`, async () => {
         const page = await open();
         await page.evaluate((ends) => void (window.terminates = ends), kind === "worker");
@@ -251,7 +251,7 @@ test("a program that gets no more memory ends with the reason, and the page load
   const program = await fs.readFile(path.join(dist, "foretoken.wasm"));
   const page = await open();
   await page.route("**/foretoken.wasm.*", (route) => route.fulfill({ status: 404 })); // compressed copies have no limit
-  for (const megabytes of full ? [28, 31, 34, 37, 40] : [28, 34, 40]) {
+  for (const megabytes of full ? [28, 31, 34, 37, 40] : [28, 40]) {
     let allowed = false;
     const body = limited(program, megabytes * 16);
     await page.route("**/foretoken.wasm", (route) =>
@@ -335,7 +335,7 @@ test("the cpu device takes the memory that the browser gives, or ends with the r
  * Attack: a crash of the GPU process that two pages share
  * Bound: both continue with the same text
  */
-test("the GPU process that two pages share crashes: both texts continue", limit, async () => {
+test("the GPU process that two pages share crashes: both texts continue", { ...limit, skip: !full }, async () => {
   const browser = await startBrowser(true);
   try {
     const pages = [await open(await browser.newContext()), await open(await browser.newContext())];

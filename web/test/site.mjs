@@ -70,14 +70,16 @@ export async function startServer(models, more = []) {
 
 /**
  * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same, or on an `adapter`,
- * where "gpu" is the machine's own. Contexts wait up to TIMEOUT, and block service workers by default, so that pages
- * come from the server. `more` are further flags.
+ * where "gpu" is the machine's own. Contexts wait up to TIMEOUT, and by default block service workers, so that pages
+ * come from the server, and reduce motion, because a recording that moves keeps a processor busy. `more` are further
+ * flags.
  */
 export async function startBrowser(webgpu, more = [], adapter = "swiftshader") {
   const options = browserOptions(webgpu, adapter);
   const browser = await chromium.launch({ ...options, args: [...options.args, ...more] });
   const make = browser.newContext.bind(browser);
-  browser.newContext = async (options) => patient(await make({ serviceWorkers: "block", ...options }));
+  browser.newContext = async (options) =>
+    patient(await make({ serviceWorkers: "block", reducedMotion: "reduce", ...options }));
   return browser;
 }
 

@@ -36,8 +36,10 @@ after(async () => {
   await host?.stop();
 });
 
+const MOVING = { viewport: { width: 1280, height: 800 }, reducedMotion: "no-preference" };
+
 async function open(address, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const context = await browser.newContext({ ...MOVING, ...options });
   const { page, record } = await openPage(context);
   records.push(record);
   await page.addInitScript(() => {
@@ -252,7 +254,7 @@ for (const [name, prepare, says] of [
   ["without WebGPU and SIMD", (page) => beforeWorker(page, NO_SIMD), /no SIMD here/],
 ])
   test(`${name} the recording plays, and a sentence says what is missing`, limit, async (t) => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    const context = await browser.newContext(MOVING);
     const { page } = await openPage(context);
     await prepare(page);
     await page.addInitScript(() => {
@@ -269,7 +271,7 @@ for (const [name, prepare, says] of [
   });
 
 test("the button stops its run too, and what was written is replayed", limit, async () => {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: "reduce" });
+  const context = await browser.newContext({ viewport: MOVING.viewport });
   const { page } = await openPage(context);
   await page.goto(`${host.url}site/?device=reference&policy=chain&depth=2`);
   await page.fill("#prompt", "func add(a, b int) int {\n"); // an edited prompt is run, not the recording's

@@ -22,6 +22,14 @@ import (
 // compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
 func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 
+// CountsDraws skips a test that counts draws in short runs, those of a browser, where a count takes seconds. The
+// kernels' draws are compared with float64 there too, by other tests; FORETOKEN_FULL=1 counts them.
+func CountsDraws(t *testing.T) {
+	if testing.Short() && !Full() {
+		t.Skip("counts draws")
+	}
+}
+
 // OnDevices runs a test on the reference device, on the cpu device, where dispatches must write the same bytes in as
 // many parts as a page has threads at most as in one, and on the build's own device, whose absence is a failure under
 // FORETOKEN_REQUIRE_GPU=1.

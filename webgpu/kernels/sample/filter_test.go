@@ -154,6 +154,7 @@ func TestFilterBatchInvariant(t *testing.T) {
 }
 
 func TestFilterDrawsFromKept(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const rows, vocab = 64, 40
@@ -163,8 +164,8 @@ func TestFilterDrawsFromKept(t *testing.T) {
 			draws := []kernels.DrawParams{{Temperature: 3, Seed: 4, TopK: 20, TopP: 0.9, MinP: 0.05},
 				{Temperature: 1.5, Seed: 1, TopK: 12},
 				{Temperature: 2, Seed: 2, TopP: 0.9}, {Temperature: 2, Seed: 3, MinP: 0.1}}
-			if lanes == kernels.Grouped || testing.Short() && !dev.Info().Host() {
-				draws = draws[:1] // seconds each on Chromium's software adapter
+			if lanes == kernels.Grouped {
+				draws = draws[:1] // seconds each on software adapters
 			}
 			for _, p := range draws {
 				in, draw, positions := b.F32(x), b.U32(kerneltest.Words(p)), b.U32(make([]uint32, rows))

@@ -199,6 +199,7 @@ func TestRejectBatchInvariant(t *testing.T) {
 
 // TestRejectEmitsTarget checks that the emitted tokens have the target's distribution for every draft.
 func TestRejectEmitsTarget(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const rows, vocab = 64, 40

@@ -185,6 +185,7 @@ func TestSampleBatchInvariant(t *testing.T) {
 }
 
 func TestSampleDrawsFromSoftmax(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const rows, vocab, k = 64, 40, 1
@@ -214,6 +215,7 @@ func TestSampleDrawsFromSoftmax(t *testing.T) {
 
 // TestSampleWithoutReplacement draws two of a few ids: the first from p, the second from p without the first.
 func TestSampleWithoutReplacement(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const rows, vocab, k = 64, 6, 2

@@ -297,6 +297,7 @@ func TestVerifyBatchInvariant(t *testing.T) {
 // TestVerifyEmitsTarget checks that the emitted tokens, accepted or drawn after the last rejection, have the
 // target's distribution for every draft.
 func TestVerifyEmitsTarget(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const rows, vocab, children = 64, 24, 3
@@ -361,6 +362,7 @@ func TestVerifyEmitsTarget(t *testing.T) {
 // target's joint distribution, whichever of them were drafted. If no node decides the second token, it is drawn
 // plainly.
 func TestVerifyJoint(t *testing.T) {
+	kerneltest.CountsDraws(t)
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		const trees, children, vocab = 12, 3, 5
