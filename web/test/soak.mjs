@@ -1,6 +1,6 @@
 /**
- * Soak test in Chromium: conversations with the built-in pair, and generations that stop at random moments. The
- * end-to-end tests run a few seconds of it. FORETOKEN_SOAK=1 runs a thousand turns, two hundred
+ * Soak test in Chromium: conversations with the built-in pair, and generations that stop at random moments. With
+ * FORETOKEN_FULL=1 the end-to-end tests run a few seconds of it. FORETOKEN_SOAK=1 runs a thousand turns, two hundred
  * thousand tokens and a thousand aborts; another number runs that share of them.
  */
 import assert from "node:assert/strict";
