@@ -1,9 +1,11 @@
 package adapt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"foretoken/spec"
@@ -29,6 +31,8 @@ type AcceptanceStop struct {
 	H float64
 	// Any stops when P_rej of one live branch exceeds the threshold; otherwise all branches must exceed it.
 	Any bool
+	// PerBranch ends each branch whose P_rej exceeds the threshold, while the others grow on.
+	PerBranch bool
 	// Times are of the passes before, which h is computed from.
 	Times *PassTimes
 }
@@ -126,7 +130,11 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 	if most < 0 {
 		return a.ProposeRoot(seq), nil
 	}
+	a.pathProbs = append(a.pathProbs[:0], 1)
 	h, fed := a.stop.Threshold(), a.run.Next(most+1, 0)-1
+	if a.stop.PerBranch {
+		return a.proposeBranches(ctx, seq, b.Nodes, width, most, h)
+	}
 	if h > 0 { // the root is never rejected, so the first pass after it is certain
 		fed = min(max(fed, 1), most)
 	}
@@ -134,7 +142,6 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 	if err != nil {
 		return nil, err
 	}
-	a.pathProbs = append(a.pathProbs[:0], 1)
 	depth := 0
 	for ; ; depth++ {
 		if len(levels) != fed+1 {
@@ -159,6 +166,57 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 	}
 	// The levels drafted beyond the stop are dropped.
 	return a.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels[:depth+1], Drafted: len(levels)})
+}
+
+// proposeBranches drafts level by level. Each pass takes the best width candidates of the branches that may still be
+// accepted at threshold h; the tree ends where there are none, or after most passes.
+func (a *acceptanceSession) proposeBranches(ctx context.Context, seq []int32, nodes, width, most int,
+	h float64) (*spec.Draft, error) {
+	levels, err := a.DraftTree(ctx, seq, 0, width)
+	if err != nil {
+		return nil, err
+	}
+	values := []float32{0} // V of each beam
+	for depth := 0; ; depth++ {
+		if len(levels) != depth+1 {
+			return nil, fmt.Errorf("spec: the draft model returned %d levels after %d passes", len(levels), depth)
+		}
+		if depth > 0 {
+			if err := a.gather(levels, depth); err != nil {
+				return nil, err
+			}
+		}
+		if depth >= most || h <= 0 {
+			break
+		}
+		beams, next := a.grow(levels[depth].Candidates, values, width, h)
+		if len(beams) == 0 {
+			break
+		}
+		if levels, err = a.Model.Extend(ctx, spec.Extension{Beams: beams}); err != nil {
+			return nil, err
+		}
+		values = next
+	}
+	return a.ProposeTree(seq, nodes, spec.Draft{Levels: levels, Drafted: len(levels)})
+}
+
+// grow returns the best width candidates, by V, of the beams whose P_rej is at most h, and their values. values holds V
+// of the beams. Equal ones keep the order of candidates.
+func (a *acceptanceSession) grow(candidates []spec.Candidate, values []float32, width int,
+	h float64) (beams []int32, next []float32) {
+	for i, c := range candidates {
+		if 1-a.pathProbs[c.Beam] <= h {
+			beams = append(beams, int32(i))
+		}
+	}
+	value := func(i int32) float32 { return values[candidates[i].Beam] + candidates[i].LogQ }
+	slices.SortStableFunc(beams, func(x, y int32) int { return cmp.Compare(value(y), value(x)) })
+	beams = beams[:min(width, len(beams))]
+	for _, i := range beams {
+		next = append(next, value(i))
+	}
+	return beams, next
 }
 
 func (a *acceptanceSession) Observe(e *spec.Event) {

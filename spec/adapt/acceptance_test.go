@@ -80,6 +80,31 @@ func TestGatherByHand(t *testing.T) {
 	}
 }
 
+// TestGrowByHand lets branches end one by one: only candidates of beams that P_rej spares become beams.
+func TestGrowByHand(t *testing.T) {
+	candidates := []spec.Candidate{{LogQ: -1, Beam: 0}, {LogQ: -3, Beam: 0}, {LogQ: -0.5, Beam: 1}, {LogQ: -2, Beam: 1},
+		{LogQ: 0, Beam: 2}}
+	a := acceptanceSession{pathProbs: []float64{0.9, 0.5, 0.1}}
+	values := []float32{-1, -2, -0.25}
+	for _, c := range []struct {
+		h     float64
+		width int
+		beams []int32
+		next  []float32
+	}{
+		{math.Inf(1), 5, []int32{4, 0, 2, 1, 3}, []float32{-0.25, -2, -2.5, -4, -4}},
+		{0.9, 2, []int32{4, 0}, []float32{-0.25, -2}}, // not more than h
+		{0.5, 5, []int32{0, 2, 1, 3}, []float32{-2, -2.5, -4, -4}},
+		{0.3, 5, []int32{0, 1}, []float32{-2, -4}},
+		{0.05, 5, nil, nil},
+	} {
+		beams, next := a.grow(candidates, values, c.width, c.h)
+		if !slices.Equal(beams, c.beams) || !slices.Equal(next, c.next) {
+			t.Errorf("h %v: beams %v of %v, want %v of %v", c.h, beams, next, c.beams, c.next)
+		}
+	}
+}
+
 func TestPassTimesByHand(t *testing.T) {
 	const ms = time.Millisecond
 	var p PassTimes

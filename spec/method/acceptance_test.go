@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -260,6 +261,68 @@ func TestMeasuredThreshold(t *testing.T) {
 		}
 		if deeper < 4 {
 			t.Errorf("%s: free levels give %v levels a round", drafter, deeper)
+		}
+	}
+}
+
+// TestAcceptanceEndsEachBranch checks that nothing hangs on a branch whose P_rej exceeds h, that others grow on, and
+// that trees are EAGLE-2's where h is 1.
+func TestAcceptanceEndsEachBranch(t *testing.T) {
+	for _, h := range []float64{0.8, 0.95, 1} {
+		for _, sampling := range []spec.Sampling{{}, {Temperature: 1, Seed: 5}} {
+			target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 600, 64)
+			draft := spectest.NewDraft(target, 600, 0.1)
+			draft.Accept = true
+			c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Depth: 4, TopK: 3, Nodes: 40}
+			o := spec.Options{Sampling: sampling, MaxTokens: 120}
+			trees := func(c Config) (all [][]spec.Level) {
+				g, err := New(target, c, draft)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = g.Generate(context.Background(), []int32{1, 2}, o, func(e *spec.Event) error {
+					var levels []spec.Level
+					for _, l := range e.Levels {
+						levels = append(levels, spec.Level{Candidates: slices.Clone(l.Candidates),
+							Beams: slices.Clone(l.Beams), Accepts: slices.Clone(l.Accepts)})
+					}
+					all = append(all, levels)
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return all
+			}
+			whole := trees(c)
+			c.Adapt, c.PerBranch, c.Threshold, c.Fitted.Head = AdaptAcceptance, true, h, true
+			pruned := trees(c)
+			if h == 1 {
+				if !reflect.DeepEqual(whole, pruned) {
+					t.Errorf("T=%v: no branch ends, and the trees are not EAGLE-2's", sampling.Temperature)
+				}
+				continue
+			}
+			for round, levels := range pruned {
+				chances := []float64{1}
+				for d := 1; d < len(levels); d++ {
+					above, next := levels[d-1], []float64(nil)
+					for i, b := range above.Beams {
+						beam := above.Candidates[b].Beam
+						if 1-chances[beam] > h {
+							t.Fatalf("h %v, round %d: level %d grows on a lost branch", h, round, d)
+						}
+						next = append(next, chances[beam]*float64(levels[d].Accepts[i]))
+					}
+					chances = next
+					if d+1 == len(levels) && d < c.Depth && 1-slices.Max(next) <= h && round+9 < len(pruned) {
+						t.Fatalf("h %v, round %d: the tree ends at level %d with a branch to grow", h, round, d)
+					}
+				}
+			}
+			if !slices.ContainsFunc(pruned, func(l []spec.Level) bool { return len(l) > 2 }) || len(pruned) == 0 {
+				t.Errorf("h %v, T=%v: no tree of three levels", h, sampling.Temperature)
+			}
 		}
 	}
 }

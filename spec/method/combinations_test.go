@@ -103,6 +103,7 @@ func variants(c Config) []Config {
 	case AdaptAcceptance:
 		with(func(v *Config) { v.Threshold = 0 }) // by measured costs
 		with(func(v *Config) { v.Any = true })
+		with(func(v *Config) { v.PerBranch = true })
 	case AdaptAssisted:
 		with(func(v *Config) { v.Schedule = ScheduleConstant })
 		with(func(v *Config) { v.Threshold = 0.1 })

@@ -332,13 +332,26 @@ var adapterRows = []Adapter{
 				p.Draft, p.Classifier = spec.DraftPruned, c.Fitted.C2T.Network()
 			}
 		}},
-	{Name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
-		Need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
+	{Name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, check: checkAcceptance,
+		lacks: func(f *Fitted) bool { return !f.Head },
+		Need:  "an acceptance head for this draft; make one with foretoken train acceptance-head",
+		programs: func(c *Config, p *spec.Programs) {
+			if c.PerBranch && c.Drafter == DrafterEAGLE2 {
+				p.Draft = spec.DraftExpanded
+			}
+		}},
 	{Name: AdaptAdaEDL, tree: adaEDLTree, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
 	{Name: AdaptAssisted, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.assisted().Most) }},
 	{Name: AdaptAdaSD, chain: adasdRule,
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.adasd().Most) }},
+}
+
+func checkAcceptance(c *Config) error {
+	if c.Any && c.PerBranch {
+		return spec.Refuse("per_branch", "excludes any: one lost branch ends itself, or the tree")
+	}
+	return nil
 }
 
 func checkC2T(c *Config) error {

@@ -147,7 +147,8 @@ func acceptanceRule(c Config, _ spec.Verifier) draft.ChainRule {
 
 // acceptanceStop returns the stop of an acceptance head, which goes on from the session's times.
 func (c Config) acceptanceStop() adapt.AcceptanceStop {
-	return adapt.AcceptanceStop{H: c.Threshold, Any: c.Any, Times: cmp.Or(c.Fitted.Times, &adapt.PassTimes{})}
+	return adapt.AcceptanceStop{H: c.Threshold, Any: c.Any, PerBranch: c.PerBranch,
+		Times: cmp.Or(c.Fitted.Times, &adapt.PassTimes{})}
 }
 
 func adasdRule(c Config, verifier spec.Verifier) draft.ChainRule {

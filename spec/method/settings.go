@@ -18,6 +18,8 @@ type Settings struct {
 	Schedule  string  `json:"schedule,omitempty"` // of assisted generation; "" is ScheduleHeuristic
 	// Any has the acceptance head stop as soon as one branch exceeds the threshold, not when all do.
 	Any bool `json:"any,omitempty"`
+	// PerBranch has the acceptance head end each branch that exceeds the threshold, while others grow on.
+	PerBranch bool `json:"per_branch,omitempty"`
 	// NoExtension, NoPruning and NoAdaptation switch off parts of HeteroSpec for its ablation;
 	// Alpha, when not 0, is added to its α.
 	NoExtension  bool `json:"no_extension,omitempty"`
@@ -84,6 +86,8 @@ func Table() []spec.Setting {
 			Help: "heuristic drafts two tokens more after full acceptance, else one less; constant keeps the number"},
 		{Name: "any", Group: spec.GroupMethod, For: []string{AdaptAcceptance}, Label: "Stop at any branch",
 			Help: "stop as soon as one branch is likely lost, not when all are"},
+		{Name: "per_branch", Group: spec.GroupMethod, For: []string{AdaptAcceptance}, Label: "Stop each branch",
+			Help: "end each branch that is likely lost, and let others grow; on a chain it changes nothing"},
 		{Name: "one_pruning", Group: spec.GroupMethod, For: c2t, Label: "One pruning",
 			Help: "leave out the second pruning"},
 		{Name: "alpha", Group: spec.GroupMethod, For: hetero, Label: "α ±",

@@ -41,6 +41,8 @@ export interface RequestSettings {
   schedule?: string;
   /** Stop as soon as one branch is likely lost, not when all are. Read by acceptance. */
   any?: boolean;
+  /** End each branch that is likely lost, and let others grow; on a chain it changes nothing. Read by acceptance. */
+  per_branch?: boolean;
   /** Leave out the second pruning. Read by c2t. */
   one_pruning?: boolean;
   /** Add this to α, the levels that the surest rounds draft deeper. Takes -64 to 64. Read by hetero. */
@@ -127,6 +129,7 @@ export const SETTINGS = [
   "lambda",
   "schedule",
   "any",
+  "per-branch",
   "one-pruning",
   "alpha",
   "no-extension",

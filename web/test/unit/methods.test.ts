@@ -51,7 +51,7 @@ test("a method has only its own settings", () => {
   assert.deepEqual(settings("c2t"), ["depth", "top_k", "threshold", "one_pruning"]);
   assert.deepEqual(settings("adaedl"), ["depth", "threshold", "lambda"]);
   assert.deepEqual(settings("assisted"), ["depth", "threshold", "schedule"]);
-  assert.deepEqual(settings("acceptance-chain"), ["depth", "threshold", "any"]);
+  assert.deepEqual(settings("acceptance-chain"), ["depth", "threshold", "any", "per_branch"]);
   assert.deepEqual(settings("hetero"), [
     "depth",
     "top_k",
