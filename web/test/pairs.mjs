@@ -32,13 +32,17 @@ export function byCategory(list, of = (x) => x) {
   return by;
 }
 
-/** The prompts of a file of testdata. */
+/** The prompts of a file of testdata, taken evenly from the categories: the first ones represent all. */
 async function promptsOf(name) {
   const text = await fs.readFile(path.join(root, "testdata", name), "utf8");
-  return text
+  const all = text
     .split("\n")
     .filter(Boolean)
     .map((line) => JSON.parse(line));
+  const by = byCategory(all);
+  const order = [];
+  for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
+  return order;
 }
 
 /** Where the models of the stories are. */
@@ -60,17 +64,8 @@ export const PAIRS = {
   "large-noisy": stories("s260k-noisy-q8_0", "x135m-q8_0"),
   "large-q4-noisy": stories("s260k-noisy-q8_0", "x135m-q4_0"),
   half: stories("x26m-q4_0", "x26m-q8_0"),
-  builtin: { title: "the built-in pair", query: "", flags: [], prompts: goPrompts },
+  builtin: { title: "the built-in pair", query: "", flags: [], prompts: () => promptsOf("prompts-go.jsonl") },
 };
-
-async function goPrompts() {
-  const all = await promptsOf("prompts-go.jsonl");
-  // Takes prompts evenly from the categories, so that the first ones represent all.
-  const by = byCategory(all);
-  const order = [];
-  for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
-  return order;
-}
 
 /** A table of pairs, each with its title and a row of figures by name. */
 export function markdown(pairs) {
