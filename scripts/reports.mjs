@@ -24,6 +24,7 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { differences } from "./attacks.mjs";
+import { complaints, differs, hashes, readBy } from "./prompts.mjs";
 import { columnOf, format, rowsOf, setting } from "./report-columns.mjs";
 
 const WIDTH = 120;
@@ -157,7 +158,7 @@ export class Reports {
     return [
       ...lines.map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`),
       "",
-      wrap(provenance(name, this.read(name), page)),
+      wrap(provenance(name, this.read(name), page, differs(this.read(name), hashes(this.#root)))),
     ].join("\n");
   }
 }
@@ -165,8 +166,11 @@ export class Reports {
 /** The category of a row of METHOD/CATEGORY. */
 const category = ([row, cells]) => (cells.test || !row.includes("/") ? undefined : row.split("/").at(-1));
 
-/** Who measured what, where, when and by which command; the report itself has the command that this runs. */
-function provenance(name, report, page) {
+/**
+ * Who measured what, where, when and by which command; the report itself has the command that this runs. `earlier`: the
+ * prompts have changed since.
+ */
+function provenance(name, report, page, earlier) {
   const link = path.posix.relative(path.posix.dirname(page), fileOf(name));
   if (report.calibrations || report.made) return `*From [${path.posix.basename(link)}](${link}).*`;
   const where = [report.machine, setting(report.data)].filter(Boolean).join("; ");
@@ -178,7 +182,8 @@ function provenance(name, report, page) {
   });
   const load = report.load > 2 * report.cores ? `, on a busy machine (load average ${report.load.toFixed(0)})` : "";
   const command = `make report REPORT=${name}`;
-  return `*${where}. ${day}, commit ${report.commit}${load}:* \`${command}\` *made [its report](${link}).*`;
+  const prompts = earlier ? ", prompts of that commit" : "";
+  return `*${where}. ${day}, commit ${report.commit}${prompts}${load}:* \`${command}\` *made [its report](${link}).*`;
 }
 
 /** Breaks a paragraph at spaces; a line of it never begins with what Markdown would take for a list. */
@@ -325,6 +330,7 @@ function make(root, name, command) {
       load: os.loadavg()[1],
       date: new Date().toISOString().slice(0, 10),
       commit,
+      prompts: readBy(command, hashes(root)),
       data,
     };
     // Of a benchmark's histograms the pages need the acceptance head's estimates only.
@@ -347,7 +353,12 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     for (const one of name ? [name] : new Reports(root).ofHere()) make(root, one, command.join(" "));
   else if (action === "write" || action === "check") wrong = pages(root, action === "check");
   else wrong = ["usage: reports.mjs make [NAME [-- COMMAND]] | write | check"];
-  if (action === "check") wrong.push(...differences(root, new Reports(root).read("attacks")));
+  if (action === "check") {
+    const reports = new Reports(root);
+    wrong.push(...differences(root, reports.read("attacks")));
+    const all = reports.names().map((name) => [name, reports.read(name)]);
+    wrong.push(...complaints(root, reports.read("prompts"), all));
+  }
   for (const one of wrong) console.error(`reports: ${one}`);
   process.exit(wrong.length ? 1 : 0);
 }

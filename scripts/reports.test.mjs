@@ -79,6 +79,13 @@ test("tables and figures are those of the report", () => {
   assert.doesNotMatch(withoutMarks(text), /<!--/);
 });
 
+test("a table says where the prompts of its report have changed since", () => {
+  const file = path.join(root, "docs", "reports", "methods.json");
+  writeFileSync(file, JSON.stringify({ ...REPORT, prompts: { "prompts-go.jsonl": "of then" } }));
+  pages(root, false);
+  assert.match(readFileSync(page(), "utf8").replaceAll("\n", " "), /commit abc1234, prompts of that commit:\*/);
+});
+
 test("a figure changed by hand is found, with its line", () => {
   pages(root, false);
   writeFileSync(page(), readFileSync(page(), "utf8").replace("-->1.65×", "-->3×"));
