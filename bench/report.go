@@ -89,6 +89,7 @@ type Row struct {
 	Worst   *Worst   `json:"worst,omitempty"`
 	Slow    float64  `json:"slow"`
 	Figures *Figures `json:"figures,omitempty"` // of rows of all prompts
+	Ratios  []Ratios `json:"ratios,omitempty"`  // to plain decoding and to the row's baselines, see Compare
 }
 
 // Worst is a prompt and the median of its speedups.

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// Interval is a ratio of two rows with its interval of 95 %.
+type Interval struct {
+	Ratio float64 `json:"ratio"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	N     int     `json:"n"` // prompts; 0: not measured
+}
+
+// Verdict says what the interval shows: "lower" or "higher" than the baseline, or "no difference" where it holds 1.
+func (i Interval) Verdict() string {
+	switch {
+	case i.N == 0:
+		return ""
+	case i.High < 1:
+		return "lower"
+	case i.Low > 1:
+		return "higher"
+	}
+	return "no difference"
+}
+
+// Ratios compares a row with another one on the prompts and repetitions that both have.
+type Ratios struct {
+	Against string `json:"against"` // the other row
+	Seeds   int    `json:"seeds"`   // the most repetitions of a prompt
+	// Target passes, rows verified by them and committed tokens per pass, each over all prompts.
+	Calls            Interval `json:"calls"`
+	Tokens           Interval `json:"tokens"`
+	AcceptanceLength Interval `json:"tau"`
+	// Speed is the ratio of the mean speedups over plain decoding, which leaves out the drift of the machine.
+	Speed Interval `json:"speed"`
+}
+
+// leastPrompts is the number of prompts below which a bootstrap over them says nothing.
+const leastPrompts = 5
+
+const bootstrapDraws = 10_000
+
+// RatioInterval returns the sum of the first values over the sum of the second ones, a pair for each prompt, with the
+// 2.5 % and 97.5 % percentiles of 10,000 sets of prompts drawn with replacement from a fixed seed (Efron and Tibshirani,
+// "An Introduction to the Bootstrap", section 13.3). Sums weigh a prompt by its work, as totals of papers do; a mean of
+// ratios would give a prompt of few passes, whose ratio is coarse, the weight of a long one. Fewer than five prompts
+// have no interval.
+func RatioInterval(pairs [][2]float64) Interval {
+	quotients := make([]quotient, len(pairs))
+	for i, p := range pairs {
+		quotients[i] = quotient{p[0], 1, p[1], 1}
+	}
+	return quotientInterval(quotients)
+}
+
+// quotient holds a prompt's value per unit, and its baseline's.
+type quotient struct{ value, unit, base, baseUnit float64 }
+
+// quotientInterval is RatioInterval for values per unit: it compares the sum of the values over the sum of their units.
+func quotientInterval(prompts []quotient) Interval {
+	n := len(prompts)
+	if n < leastPrompts {
+		return Interval{}
+	}
+	ratio := func(pick func(i int) int) float64 {
+		var s quotient
+		for i := range n {
+			p := &prompts[pick(i)]
+			s.value, s.unit, s.base, s.baseUnit = s.value+p.value, s.unit+p.unit, s.base+p.base, s.baseUnit+p.baseUnit
+		}
+		if s.unit*s.base == 0 {
+			return 0
+		}
+		return s.value * s.baseUnit / (s.unit * s.base)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	draws := make([]float64, bootstrapDraws)
+	for i := range draws {
+		draws[i] = ratio(func(int) int { return rng.IntN(n) })
+	}
+	slices.Sort(draws)
+	tail := bootstrapDraws / 40
+	return Interval{ratio(func(i int) int { return i }), draws[tail], draws[bootstrapDraws-1-tail], n}
+}
+
+// Compare sets the ratios of the rows to plain decoding and to the rows that against names. cells are the ones that the
+// report was made of.
+func (r *Report) Compare(cells []Cell, against map[string][]string) {
+	type place struct {
+		prompt string
+		rep    int
+	}
+	of := map[string]map[place]*Cell{}
+	plain := map[float64]string{} // by temperature
+	for i := range cells {
+		c := &cells[i]
+		if of[c.Method] == nil {
+			of[c.Method] = map[place]*Cell{}
+		}
+		of[c.Method][place{c.Prompt, c.Rep}] = c
+		if c.Plain && plain[c.Temperature] == "" {
+			plain[c.Temperature] = c.Method
+		}
+	}
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Ratios = nil; row.Plain {
+			continue
+		}
+		bases := append([]string{plain[row.Temperature]}, against[row.Method]...)
+		for _, base := range bases {
+			prompts := map[string]*compared{}
+			for at, cell := range of[row.Method] {
+				if other := of[base][at]; other != nil && (row.Category == "" || row.Category == cell.Category) {
+					p := prompts[at.prompt]
+					if p == nil {
+						p = &compared{}
+						prompts[at.prompt] = p
+					}
+					p.add(cell, other)
+				}
+			}
+			if len(prompts) >= leastPrompts {
+				row.Ratios = append(row.Ratios, ratios(base, prompts))
+			}
+		}
+	}
+}
+
+// compared sums the cells of a prompt, those of a row and of its baseline.
+type compared struct {
+	seeds, timed          int
+	calls, tokens, output [2]float64
+	speedup               [2]float64
+}
+
+func (p *compared) add(cell, base *Cell) {
+	p.seeds++
+	for i, c := range []*Cell{cell, base} {
+		p.calls[i] += float64(c.Stats.Calls)
+		p.tokens[i] += float64(c.Stats.Nodes)
+		p.output[i] += float64(c.Stats.OutputTokens)
+	}
+	own, other := cell.Speedup(), base.Speedup()
+	if base.Plain {
+		other = 1
+	}
+	if own > 0 && other > 0 {
+		p.timed++
+		p.speedup[0], p.speedup[1] = p.speedup[0]+own, p.speedup[1]+other
+	}
+}
+
+func ratios(base string, prompts map[string]*compared) Ratios {
+	all := Ratios{Against: base}
+	var calls, tokens, speeds [][2]float64
+	var lengths []quotient
+	for _, name := range slices.Sorted(maps.Keys(prompts)) {
+		p := prompts[name]
+		all.Seeds = max(all.Seeds, p.seeds)
+		calls, tokens = append(calls, p.calls), append(tokens, p.tokens)
+		lengths = append(lengths, quotient{p.output[0], p.calls[0], p.output[1], p.calls[1]})
+		if n := float64(p.timed); n > 0 {
+			speeds = append(speeds, [2]float64{p.speedup[0] / n, p.speedup[1] / n})
+		}
+	}
+	all.Calls, all.Tokens, all.Speed = RatioInterval(calls), RatioInterval(tokens), RatioInterval(speeds)
+	all.AcceptanceLength = quotientInterval(lengths)
+	return all
+}
