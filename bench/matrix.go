@@ -55,6 +55,7 @@ type Method struct {
 	// Missing is the reason why the method cannot run, if it is known beforehand, such as a missing artefact. The
 	// method is then reported and skipped.
 	Missing string `json:"missing,omitempty"`
+	Against string `json:"against,omitempty"` // the name of the method it is compared with, besides plain decoding
 }
 
 // Lossy reports whether the method may commit tokens that the target would not have chosen.
@@ -108,10 +109,10 @@ func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r
 // ParseMethods reads method lists as the command line takes them: names of Methods separated by commas, each with its
 // settings after a colon, as in
 //
-//	none,ngram,eagle2:depth=4,top-k=4,nodes=16,hetero:temperature=1,name=hot
+//	none,ngram,eagle2:depth=4,top-k=4,nodes=16,name=tree,hetero:temperature=1,name=hot,against=tree
 //
-// A setting is a field of Request under its JSON name, with - for _; shape takes JSON, and name names the row. Missing
-// settings come from common. Every method is validated as far as possible without models.
+// A setting is a field of Request under its JSON name, with - for _; shape takes JSON, name names the row, and against
+// names the method it is compared with. Missing settings come from common. Every method is validated as far as possible without models.
 func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 	var methods []Method
 	if i := strings.IndexFunc(list, unprintable); i >= 0 { // names are printed, also in messages
@@ -158,6 +159,11 @@ func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 		if err := m.check(); err != nil {
 			return nil, err
 		}
+		same := func(o Method) bool { return o.Name == m.Against }
+		if m.Against != "" && !slices.ContainsFunc(methods, same) { // bound: a command line's methods
+			return nil, fmt.Errorf("foretoken: method %.200s is compared with %.200s, which is no method of the list",
+				m.Name, m.Against)
+		}
 		for j := range methods[:i] {
 			if methods[j].Name == m.Name {
 				return nil, fmt.Errorf("foretoken: two methods are called %.200q; give one another name=…", m.Name)
@@ -194,11 +200,15 @@ func (m *Method) set(setting string) error {
 	if !ok || key == "" || value == "" {
 		return fmt.Errorf("foretoken: method %.200s: %q is not a setting, want key=value", m.Name, setting)
 	}
-	if key == "name" {
+	switch key {
+	case "name":
 		m.Name = value
 		return nil
+	case "against":
+		m.Against = value
+		return nil
 	}
-	rows, names := foretoken.Settings(), []string{"name"}
+	rows, names := foretoken.Settings(), []string{"name", "against"}
 	i := slices.IndexFunc(rows, func(s spec.Setting) bool { return s.Name == strings.ReplaceAll(key, "-", "_") })
 	if i < 0 || ofPlan(&rows[i]) {
 		for i := range rows {

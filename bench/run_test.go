@@ -373,7 +373,7 @@ func TestBenchMethodsAreParsed(t *testing.T) {
 		{"chain:depth=null", "want a whole number"},
 		{"chain:coupled=null", "want true or false"},
 		{"static:shape=4", "want JSON"},
-		{"chain:colour=red", "no setting \"colour\", want one of name, adapt"},
+		{"chain:colour=red", "no setting \"colour\", want one of name, against, adapt"},
 		{"chain:depth=0,depth=100", "depth is 100"},
 		{"chain:temperature=-1", "temperature is -1"},
 		{"chain:max-tokens=-1", "max_tokens is -1"},

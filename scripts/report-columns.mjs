@@ -41,6 +41,10 @@ const COLUMNS = {
   phi: ["Φ, nats", String],
   accepted: ["accepted paths", fixed(0)],
   tcr: ["mean TCR", fixed(1)],
+  calls_ratio: ["Calls, of its baseline (95 %)", String],
+  tokens_ratio: ["Tokens (95 %)", String],
+  tau_ratio: ["τ (95 %)", String],
+  pairs: ["prompts × seeds", String],
   change: ["", (x) => (x > 0 ? "+" : "") + percent(1)(x)],
   times: ["", times],
   prompts: ["prompts", fixed(0)],
@@ -244,9 +248,23 @@ function bench({ rows }) {
         parses: counted(r.parses),
         type_checks: counted(r.type_checks),
         auc: areaUnder(r.figures?.estimates),
+        ...compared(r.ratios?.at(-1)),
       },
     ]),
   );
+}
+
+/** The ratios of a row to its last baseline: changes with their intervals. */
+function compared(ratios) {
+  if (!ratios) return {};
+  const change = (x) => (x > 1 ? "+" : "") + percent(1)(x - 1);
+  const text = ({ ratio, low, high }) => `${change(ratio)} (${change(low)} to ${change(high)})`;
+  return {
+    calls_ratio: text(ratios.calls),
+    tokens_ratio: text(ratios.tokens),
+    tau_ratio: text(ratios.tau),
+    pairs: `${ratios.calls.n} × ${ratios.seeds}`,
+  };
 }
 
 /** Several of them: a row each, of auto beside plain decoding; of other methods, LABEL, METHOD. */

@@ -141,6 +141,27 @@ test("an audit of GPUs has rows of GPUs, of kernels on each, and of their roofli
   );
 });
 
+test("a row that is compared with another has the changes with their intervals", () => {
+  const interval = (ratio, low, high) => ({ ratio, low, high, n: 40 });
+  const ratios = [
+    { against: "none", seeds: 1, calls: interval(9, 9, 9), tokens: interval(9, 9, 9), tau: interval(9, 9, 9) },
+    { against: "tree", seeds: 2, calls: interval(0.933, 0.915, 1.01), tokens: interval(0.855, 0.8, 0.9) },
+  ];
+  ratios[1].tau = interval(1.07, 1.05, 1.09);
+  const rows = [{ ...row("hetero", 1, 30), ratios }];
+  writeFileSync(
+    path.join(root, "docs", "reports", "ratios.json"),
+    JSON.stringify({ ...REPORT, data: { ...REPORT.data, rows } }),
+  );
+  writeFileSync(page("ratios"), "<!-- table: ratios calls_ratio tokens_ratio tau_ratio pairs -->\n<!-- end -->\n");
+  assert.deepEqual(pages(root, false), []);
+  const [line] = readFileSync(page("ratios"), "utf8").match(/^\| hetero.*$/m);
+  assert.equal(
+    line,
+    "| hetero | −6.7 % (−8.5 % to +1.0 %) | −14.5 % (−20.0 % to −10.0 %) | +7.0 % (+5.0 % to +9.0 %) | 40 × 2 |",
+  );
+});
+
 test("marks within code are text", () => {
   const code = "```text\n<!-- table: none x -->\n<!-- end -->\nx <!-- figure: none a.b -->1<!-- end -->\n```\n";
   writeFileSync(page("code"), code);

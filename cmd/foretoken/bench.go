@@ -60,7 +60,9 @@ func benchCommand(c *console) *cobra.Command {
 			"each repetition has a seed of its own.\n\n" +
 			"A method is a name that foretoken methods lists, with settings after a colon:\n" +
 			"  --methods none,ngram,eagle2:depth=4,top-k=4,nodes=16,mars:temperature=1,name=hot\n" +
-			"A setting is any field of a request (--methods x:help=1 lists them); name names the row.\n\n" +
+			"A setting is any field of a request (--methods x:help=1 lists them); name names the row, against\n" +
+			"the one it is compared with. Ratios have intervals of 95 %, a bootstrap over prompts, from five\n" +
+			"prompts on.\n\n" +
 			"Methods marked LOSSY may commit tokens that the target would not have chosen. These columns show\n" +
 			"the cost, counts as k/n with an interval of 95 %:\n" +
 			"  same         tokens equal to plain decoding's, up to the first difference and position by position\n" +
@@ -267,6 +269,7 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	}
 	err = r.measure(ctx, s, store)
 	report := bench.Summarise(r.cells)
+	report.Compare(r.cells, r.against())
 	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
 	report.Note, report.Missing = r.settings(), r.missing
 	if err != nil && ctx.Err() == nil {
@@ -288,6 +291,25 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		return fmt.Errorf("%w after %d of %d cells; %s", errInterrupted, r.done, r.total, how)
 	}
 	return r.write(&report)
+}
+
+// against returns the baselines of the methods.
+func (r *benchRun) against() map[string][]string {
+	all := map[string][]string{}
+	add := func(method, base string) {
+		if base != "" && !slices.Contains(all[method], base) { // bound: tables of the suites
+			all[method] = append(all[method], base)
+		}
+	}
+	for _, m := range r.perMethod {
+		add(m.Name, m.Against)
+	}
+	for _, g := range r.groups {
+		for method, base := range g.Against {
+			add(method, base)
+		}
+	}
+	return all
 }
 
 // settings describes the settings that all rows share.

@@ -33,6 +33,10 @@ func (r *benchRun) print(report *bench.Report) error {
 				g.Methods = append(g.Methods, bench.Method{Name: row.Method})
 			}
 		}
+		g.Against = map[string]string{}
+		for _, m := range r.perMethod {
+			g.Against[m.Name] = m.Against
+		}
 		for _, m := range r.perMethod {
 			if report.Row(m.Name, "") == nil { // it is missing, and the group says why
 				g.Methods = append(g.Methods, m)
@@ -172,6 +176,7 @@ func (p *benchPrinter) group(g *bench.Group) {
 		return
 	}
 	p.means(g, rows)
+	p.ratios(g, rows)
 	if categories := p.report.Categories(); len(categories) > 1 {
 		p.byCategory("speedup", rows, categories, func(r, _ *bench.Row) string { return measure(r.Speedup, 2) }, nil)
 		p.byCategory("τ", rows, categories, func(r, _ *bench.Row) string { return measure(r.AcceptanceLength, 2) }, nil)
@@ -193,14 +198,14 @@ func (p *benchPrinter) group(g *bench.Group) {
 func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms",
 		"readback ms", "host ms", "relaxed", "same prefix %", "same place %", "edits %", "exact", "loss", "parses",
-		"type-checks", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
+		"type-checks", "worst prompt"}
 	var lines [][]string
 	for _, r := range rows {
 		line := []string{rowName(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2),
 			measure(r.Calls, 0), measure(r.Tokens, 0),
 			measure(r.DraftMS, 2), measure(r.VerifyMS, 2), measure(r.ReadbackMS, 2), measure(r.HostMS, 2), "",
 			percent(r.SamePrefix), percent(r.SamePlace), percent(r.Edits), counted(r.Exact), measure(r.Loss, 3),
-			counted(r.Parses), counted(r.TypeChecks), "", "", "", "", "", ""}
+			counted(r.Parses), counted(r.TypeChecks), ""}
 		if r.Speedup.N > 1 {
 			line[2] = fmt.Sprintf("%.2f", r.Median)
 		}
@@ -210,13 +215,40 @@ func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 		if r.Worst != nil && !r.Plain {
 			line[19] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, quote.Name(r.Worst.Prompt))
 		}
-		if b := p.report.Row(g.Against[r.Method], ""); b != nil {
-			copy(line[20:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls),
-				change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), quote.Name(b.Method)})
-		}
 		lines = append(lines, line)
 	}
 	p.grid(header, lines)
+}
+
+// interval formats a ratio with its interval, marked where the interval holds 1.
+func interval(i bench.Interval) string {
+	if i.N == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%.3f (%.3f-%.3f)", i.Ratio, i.Low, i.High)
+	if i.Low <= 1 && i.High >= 1 {
+		s += " ="
+	}
+	return s
+}
+
+// ratios prints the ratios of rows to what they are compared with, with intervals.
+func (p *benchPrinter) ratios(g *bench.Group, rows []*bench.Row) {
+	var lines [][]string
+	for _, r := range rows {
+		for _, to := range r.Ratios {
+			if base := g.Against[r.Method]; base == to.Against || base == "" && !r.Plain && len(r.Ratios) == 1 {
+				lines = append(lines, []string{rowName(r), interval(to.Calls), interval(to.Tokens),
+					interval(to.AcceptanceLength), interval(to.Speed), fmt.Sprintf("%d × %d", to.Calls.N, to.Seeds),
+					quote.Name(to.Against)})
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	p.line("")
+	p.grid([]string{"ratios (95 %; = holds 1)", "Calls", "Tokens", "τ", "speed", "prompts × seeds", "against"}, lines)
 }
 
 // byCategory prints a table of one figure with a column per category. With against, it prints only rows that have a

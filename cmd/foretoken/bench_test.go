@@ -249,6 +249,7 @@ func TestBenchWrongUse(t *testing.T) {
 		{"--methods chain:depth=x", "depth is"},
 		{"--methods chain:colour=red", "no setting"},
 		{"--methods depth=3", "before any method"},
+		{"--methods chain,ngram:against=tree", "is compared with tree, which is no method"},
 		{"--methods eagle2:verifier=rejection", "rejection verifier needs tokens sampled"},
 		{"--suite papers/nothing", "unknown suite"},
 		{"--suite nothing.json", "nothing.json"},
@@ -337,6 +338,25 @@ func TestBenchNamesRowsWithLosses(t *testing.T) {
 	if got := b.String(); strings.Count(got, "\n") != 1 ||
 		!strings.HasPrefix(got, "LOST mars"+lossyMark+": the device was lost during 2 of its cells") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestBenchPrintsRatiosWithIntervals(t *testing.T) {
+	var b bytes.Buffer
+	at := func(ratio, low, high float64) bench.Interval {
+		return bench.Interval{Ratio: ratio, Low: low, High: high, N: 20}
+	}
+	to := bench.Ratios{Against: "tree", Seeds: 2, Calls: at(0.99, 0.97, 1.01), Tokens: at(0.85, 0.8, 0.9)}
+	rows := []*bench.Row{{Method: "hetero", Ratios: []bench.Ratios{{Against: "plain"}, to}}}
+	p := &benchPrinter{out: &b}
+	p.ratios(&bench.Group{Against: map[string]string{"hetero": "tree"}}, rows)
+	for _, want := range []string{"0.990 (0.970-1.010) =", "0.850 (0.800-0.900)  ", "20 × 2", "tree"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "plain") || strings.Contains(b.String(), "speed") {
+		t.Errorf("a baseline or a column too many:\n%s", b.String())
 	}
 }
 
