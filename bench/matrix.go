@@ -112,7 +112,8 @@ func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r
 //	none,ngram,eagle2:depth=4,top-k=4,nodes=16,name=tree,hetero:temperature=1,name=hot,against=tree
 //
 // A setting is a field of Request under its JSON name, with - for _; shape takes JSON, name names the row, and against
-// names the method it is compared with. Missing settings come from common. Every method is validated as far as possible without models.
+// names the method it is compared with. Missing settings come from common. Every method is validated as far as
+// possible without models.
 func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 	var methods []Method
 	if i := strings.IndexFunc(list, unprintable); i >= 0 { // names are printed, also in messages

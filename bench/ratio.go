@@ -45,7 +45,7 @@ const leastPrompts = 5
 const bootstrapDraws = 10_000
 
 // RatioInterval returns the sum of the first values over the sum of the second ones, a pair for each prompt, with the
-// 2.5 % and 97.5 % percentiles of 10,000 sets of prompts drawn with replacement from a fixed seed (Efron and Tibshirani,
+// 2.5 % and 97.5 % percentiles of 10,000 sets of prompts drawn with replacement from a fixed seed (Efron, Tibshirani,
 // "An Introduction to the Bootstrap", section 13.3). Sums weigh a prompt by its work, as totals of papers do; a mean of
 // ratios would give a prompt of few passes, whose ratio is coarse, the weight of a long one. Fewer than five prompts
 // have no interval.
