@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"foretoken/spec"
 )
 
 // Bounds of valid measurements: sums of counts and squares of speed ratios stay in range, and a summary has room
@@ -58,6 +60,11 @@ func (c *Cell) Validate() error {
 			return fail(f.field, "is %d, want 0 to %d", f.n, maxCount)
 		}
 	}
+	for _, d := range []spec.DistanceSum{s.Distances.Accepted, s.Distances.Rejected} {
+		if d.Tokens < 0 || d.Tokens > maxCount || !(d.Sum >= 0 && d.Sum <= 1.001*float64(d.Tokens)) {
+			return fail("stats.distances", "sums %d distances to %g, want at most 1 each", d.Tokens, d.Sum)
+		}
+	}
 	times := map[string]int64{"stats.draft_ns": int64(s.Draft), "stats.verify_ns": int64(s.Verify),
 		"stats.readback_ns": int64(s.Readback), "stats.host_ns": int64(s.Host)}
 	if c.Figures != nil {
@@ -78,7 +85,7 @@ func (c *Cell) Validate() error {
 				return fail("figures", "counts %d rounds or submits, want 0 to %d", n, maxCount)
 			}
 		}
-		all := []*Histogram{&f.Entropy, &f.Estimates}
+		all := []*Histogram{&f.Entropy, &f.Estimates, &f.Distances, &f.Logits, &f.Ratios}
 		for i := range f.Bins {
 			all = append(all, &f.Bins[i].Phi, &f.Bins[i].TCR)
 		}

@@ -92,8 +92,16 @@ type Figures struct {
 	Entropy Histogram `json:"entropy"`
 	// Estimates counts drafted tokens with an accepted parent by the acceptance head's estimate; a hit was
 	// accepted. The curve shows the head's calibration.
-	Estimates Histogram    `json:"estimates"`
-	Bins      []BinFigures `json:"bins,omitempty"`
+	Estimates Histogram `json:"estimates"`
+	// Distances counts the tokens that AdaSD's verifier compared by the distance D of draft and target; a hit was
+	// accepted.
+	Distances Histogram `json:"distances"`
+	// Logits counts nodes with drafted children on the accepted path, the root included, by the target's largest logit
+	// z1; at a hit the second largest, z2, is above 0 too, so that MARS may relax. Ratios counts the hits by z2/z1; of
+	// these, a hit had a child accepted in place of the target's token.
+	Logits Histogram    `json:"logits"`
+	Ratios Histogram    `json:"ratios"`
+	Bins   []BinFigures `json:"bins,omitempty"`
 	// Rounds counts rounds after a text's first, Joint those that drafted and verified in one submit, and Submits the
 	// device's submits in them.
 	Rounds  int `json:"rounds,omitempty"`
@@ -105,7 +113,9 @@ type Figures struct {
 }
 
 func newFigures() *Figures {
-	return &Figures{Entropy: Histogram{Width: 0.5, Most: 20}, Estimates: Histogram{Width: 0.05, Most: 20}}
+	return &Figures{Entropy: Histogram{Width: 0.5, Most: 20}, Estimates: Histogram{Width: 0.05, Most: 20},
+		Distances: Histogram{Width: 0.05, Most: 20}, Logits: Histogram{Width: 1, Most: 40},
+		Ratios: Histogram{Width: 0.02, Most: 50}}
 }
 
 func (f *Figures) bin(i int) *BinFigures {
@@ -123,6 +133,9 @@ func (f *Figures) merge(o *Figures) {
 	}
 	f.Entropy.merge(&o.Entropy)
 	f.Estimates.merge(&o.Estimates)
+	f.Distances.merge(&o.Distances)
+	f.Logits.merge(&o.Logits)
+	f.Ratios.merge(&o.Ratios)
 	f.Rounds += o.Rounds
 	f.Joint += o.Joint
 	f.Submits += o.Submits
@@ -152,6 +165,7 @@ func (f *Figures) observe(e *spec.Event, depth int) {
 	if e.Tree == nil || e.Tree.Len() < 2 || e.Proposal == nil {
 		return
 	}
+	f.observeLogits(e)
 	if len(e.Proposal.Drawn) > 0 {
 		f.observeChain(e)
 		return
@@ -171,6 +185,26 @@ func (f *Figures) observeChain(e *spec.Event) {
 		accepted := i+1 < len(e.Path)
 		f.Entropy.Add(float64(d.Entropy), accepted)
 		f.Estimates.Add(float64(d.Accept), accepted)
+		if i < len(e.Divergences) {
+			f.Distances.Add(float64(e.Divergences[i].Distance), accepted)
+		}
+	}
+}
+
+// observeLogits counts the target's two largest logits where a token was verified.
+func (f *Figures) observeLogits(e *spec.Event) {
+	for i, node := range e.Path {
+		if i >= e.VerifiedDepth || int(node) >= len(e.Outputs) || e.Tree.IsLeaf(node) {
+			return
+		}
+		z := e.Outputs[node].TopLogits
+		if len(z) < 2 {
+			return
+		}
+		f.Logits.Add(float64(z[0]), z[1] > 0)
+		if z[1] > 0 {
+			f.Ratios.Add(float64(z[1])/float64(z[0]), i < len(e.Origins) && e.Origins[i] == spec.Relaxed)
+		}
 	}
 }
 

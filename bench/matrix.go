@@ -301,7 +301,7 @@ type Judgement struct {
 }
 
 // cellFormat counts the forms of a cell in JSON: cells of another form are measured again.
-const cellFormat = 3
+const cellFormat = 4
 
 // key identifies a cell by everything that its result depends on.
 func (p *Matrix) key(m *Method, prompt *Prompt, rep int) string {

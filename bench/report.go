@@ -60,6 +60,9 @@ type Row struct {
 	Drafted  Measure `json:"drafted"`
 	Accepted Measure `json:"accepted"`
 	Relaxed  Measure `json:"relaxed"`
+	// Mean distance of draft and target, √JSD in base 2, over the tokens that AdaSD's verifier accepted and rejected.
+	DistanceAccepted Measure `json:"distance_accepted"`
+	DistanceRejected Measure `json:"distance_rejected"`
 	// Milliseconds per round. Readback is a part of draft and verify.
 	DraftMS    Measure `json:"draft_ms"`
 	VerifyMS   Measure `json:"verify_ms"`
@@ -253,6 +256,12 @@ func summariseRow(cells []Cell, category string) Row {
 	count := func(value func(*spec.Stats) int) Measure {
 		return stat(func(s *spec.Stats) float64 { return float64(value(s)) })
 	}
+	distance := func(sum func(*spec.DistanceStats) spec.DistanceSum) Measure {
+		return over(func(r *repetition) (float64, int) {
+			d := sum(&r.stats.Distances)
+			return d.Mean(), d.Tokens
+		})
+	}
 	timed := func(r *repetition) int { return r.timed }
 	row.Speedup = mean(func(r *repetition) float64 { return r.speedups }, timed)
 	row.SpeedRatio = over(func(r *repetition) (float64, int) { return r.speed / r.plain, r.timed })
@@ -264,6 +273,8 @@ func summariseRow(cells []Cell, category string) Row {
 	row.Drafted = count(func(s *spec.Stats) int { return s.Drafted })
 	row.Accepted = count(func(s *spec.Stats) int { return s.Accepted })
 	row.Relaxed = count(func(s *spec.Stats) int { return s.Relaxed })
+	row.DistanceAccepted = distance(func(d *spec.DistanceStats) spec.DistanceSum { return d.Accepted })
+	row.DistanceRejected = distance(func(d *spec.DistanceStats) spec.DistanceSum { return d.Rejected })
 	row.DraftMS = times(func(s *spec.Stats) time.Duration { return s.Draft })
 	row.VerifyMS = times(func(s *spec.Stats) time.Duration { return s.Verify })
 	row.ReadbackMS = times(func(s *spec.Stats) time.Duration { return s.Readback })

@@ -277,4 +277,24 @@ func TestFiguresFollowTheAcceptedPath(t *testing.T) {
 	if n, hits := d.Estimates.Total(); n != 1 || hits != 1 {
 		t.Errorf("estimates %+v: what the head did not say was counted", d.Estimates)
 	}
+
+	// Of a chain of three the second token is relaxed and the third rejected; logits of 0 relax nothing.
+	d = newFigures()
+	d.observe(&spec.Event{Tree: chain, Path: []int32{0, 1, 2}, VerifiedDepth: 3,
+		Origins: []spec.Origin{spec.Accepted, spec.Relaxed, spec.Corrected},
+		Outputs: []spec.NodeOutput{{TopLogits: []float32{8, 0}}, {TopLogits: []float32{4, 3}},
+			{TopLogits: []float32{4, 1}}, {}},
+		Divergences: []spec.Divergence{{Distance: 0.12}, {Distance: 0.3}, {Distance: 0.97}},
+		Proposal:    &spec.Draft{Tree: chain, Drawn: make([]spec.Drawn, 3)}}, -1)
+	if h := d.Distances; h.N[2] != 1 || h.Hits[2] != 1 || h.N[6] != 1 || h.Hits[6] != 1 || h.N[19] != 1 ||
+		h.Hits[19] != 0 {
+		t.Errorf("distances %+v", h)
+	}
+	if h := d.Logits; h.N[8] != 1 || h.Hits[8] != 0 || h.N[4] != 2 || h.Hits[4] != 2 {
+		t.Errorf("logits %+v", h)
+	}
+	if n, hits := d.Ratios.Total(); n != 2 || hits != 1 || d.Ratios.N[37] != 1 || d.Ratios.Hits[37] != 1 ||
+		d.Ratios.N[12] != 1 {
+		t.Errorf("ratios %+v", d.Ratios)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"foretoken"
 	"foretoken/internal/quote"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -45,6 +46,8 @@ type Cell struct {
 	LossTokens int     `json:"loss_tokens"`
 	Judgement
 	Figures *Figures `json:"figures,omitempty"`
+	// Carried holds what AdaSD carries on to the row's next prompt.
+	Carried *adapt.AdaSDRecords `json:"carried,omitempty"`
 
 	// Lost counts the device losses during the cell, or during the plain decoding it is compared with. Its times
 	// include reopening the device and count in no speed; its text and counts are valid.
@@ -160,6 +163,9 @@ func (b *runner) prepare(ctx context.Context) error {
 		m := &entry{Method: p.Methods[i], index: i, depth: -1}
 		if m.Repeat == 0 {
 			m.Repeat = p.Repeat
+		}
+		if m.Request.Carry { // rows do not share their thresholds
+			m.Request.Fitted.AdaSD = &adapt.AdaSDRecords{}
 		}
 		if c := m.Request.Config(); c.Drafter == method.DrafterEAGLE2 && c.Adapt != method.AdaptC2T {
 			m.depth = c.Depth
@@ -317,6 +323,9 @@ func (b *runner) resume(m *entry, prompt *Prompt, rep int) bool {
 	}
 	b.label(&cell, m, prompt, rep)
 	cell.Resumed = true
+	if carried := m.Request.Fitted.AdaSD; carried != nil && cell.Carried != nil {
+		*carried = *cell.Carried
+	}
 	b.emit(cell)
 	b.progress(1)
 	return true
@@ -360,7 +369,7 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 	// Compilation and other first-use work does not count. A reopened device has to warm up again.
 	losses := b.s.Losses()
 	for try := 0; m.warm != 1+losses && try < 3; try++ {
-		if _, err := b.s.Generate(ctx, prompt.Prompt, request, nil); err != nil {
+		if _, err := b.s.Generate(ctx, prompt.Prompt, warmup(request), nil); err != nil {
 			return cell, nil, err
 		}
 		m.warm, losses = 1+losses, b.s.Losses()
@@ -385,6 +394,9 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 		return cell, nil, context.Canceled
 	}
 	cell.Stats, cell.Figures, cell.Lost = result.Stats, figures, b.s.Losses()-losses
+	if carried := request.Fitted.AdaSD; carried != nil {
+		cell.Carried = new(*carried)
+	}
 	d := result.Stats.Decode - result.Stats.Emit
 	if figures != nil {
 		figures.DecodeNS = int64(d)
@@ -408,6 +420,14 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 		cell.Judgement = v
 	}
 	return cell, result.TokenIDs, nil
+}
+
+// warmup returns a request that leaves the thresholds which r carries on as they are.
+func warmup(r foretoken.Request) foretoken.Request {
+	if carried := r.Fitted.AdaSD; carried != nil {
+		r.Fitted.AdaSD = new(*carried)
+	}
+	return r
 }
 
 // score computes the target's loss on an output. Most methods produce the same output, which is scored once.

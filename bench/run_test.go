@@ -66,6 +66,10 @@ func (s *scripted) Generate(ctx context.Context, prompt string, r foretoken.Requ
 	case methods.DrafterChain:
 		st.Calls, st.Rounds, st.Nodes, st.Draft, st.Verify, st.Decode = 2, 2, 7, 5*time.Millisecond,
 			10*time.Millisecond, 15*time.Millisecond
+	case methods.AdaptAdaSD:
+		if r.Fitted.AdaSD != nil {
+			r.Fitted.AdaSD.Rejections++
+		}
 	case methods.VerifierMARS:
 		out.TokenIDs = []int32{10, 99, 12}
 		out.Text = " oops"
@@ -259,6 +263,33 @@ func TestBenchGoesOnWhereItWasInterrupted(t *testing.T) {
 	for _, c := range other {
 		if c.Resumed {
 			t.Fatalf("%s of another device was taken over", c.Method)
+		}
+	}
+}
+
+// TestBenchCarriesThresholdsByRow has two rows that carry AdaSD's thresholds on: each counts its own measured prompts,
+// also after an interrupt.
+func TestBenchCarriesThresholdsByRow(t *testing.T) {
+	matrix := scriptedMatrix(t, "adasd:carry=true,adasd:carry=true,variant=A,adasd")
+	matrix.Repeat = 1
+	all := runMatrix(t, &scripted{}, matrix)
+	finished := map[string]Cell{}
+	for _, c := range all {
+		want := map[string]int{"a": 1, "b": 2}[c.Category]
+		if carries := strings.Contains(c.Method, "carry"); carries != (c.Carried != nil) ||
+			carries && c.Carried.Rejections != want {
+			t.Errorf("%s on %s carries %+v, want %d", c.Method, c.Prompt, c.Carried, want)
+		}
+		if c.Prompt == "a-0" {
+			finished[c.Key] = c
+		}
+	}
+	resumed := scriptedMatrix(t, "adasd:carry=true,adasd:carry=true,variant=A,adasd")
+	resumed.Repeat = 1
+	resumed.Finished = func(key string) (Cell, bool) { c, ok := finished[key]; return c, ok }
+	for _, c := range runMatrix(t, &scripted{}, resumed) {
+		if c.Carried != nil && c.Prompt == "b-0" && c.Carried.Rejections != 2 {
+			t.Errorf("%s carries %+v after an interrupt", c.Method, c.Carried)
 		}
 	}
 }

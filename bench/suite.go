@@ -40,6 +40,9 @@ const (
 	FigureTCR       = "tcr"       // TCR by entropy bin
 	FigureEstimates = "estimates" // the acceptance head's calibration curve and AUC
 	FigureDecision  = "decision"  // what HeteroSpec's decision costs: time, submits a round, rounds in one submit
+	FigureDistances = "distances" // the distance of draft and target, of accepted and of rejected tokens
+	FigureLogits    = "logits"    // the target's largest logit z1
+	FigureRatios    = "ratios"    // z2/z1 of the target's two largest logits
 )
 
 // SuiteOptions configures the rows of a suite.

@@ -162,7 +162,8 @@ func (f *SuiteFile) validate() error {
 }
 
 // figureNames are the figures that a table may have.
-var figureNames = []string{FigureEntropy, FigurePhi, FigureTCR, FigureEstimates, FigureDecision}
+var figureNames = []string{FigureEntropy, FigurePhi, FigureTCR, FigureEstimates, FigureDecision, FigureDistances,
+	FigureLogits, FigureRatios}
 
 func validateRows(rows []SuiteRow, at string) error {
 	if len(rows) == 0 {

@@ -56,6 +56,8 @@ type Event struct {
 	Levels []Level
 	// Outputs are the target's for every node, if the verifier has them.
 	Outputs []NodeOutput
+	// Divergences compare draft and target at every node of a chain but the last, if the verifier asked for it.
+	Divergences []Divergence
 	// VerifiedDepth is the depth down to which the tree counts as verified: its full depth, or less if the round's
 	// run of tokens was cut (end of sequence, stop string), because tokens after a cut were neither accepted nor
 	// rejected.

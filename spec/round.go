@@ -189,6 +189,7 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 	if err := verifier.Accept(d.Tree, pass, &r.verdict); err != nil {
 		return nil, asked, err
 	}
+	e.Divergences = pass.Divergences
 	e.Verify = r.parts.Clock().Sub(begun)
 	return d, asked, nil
 }

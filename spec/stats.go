@@ -41,6 +41,9 @@ type Stats struct {
 	// Bins are HeteroSpec's: element i counts the rounds that fell in entropy bin i+1.
 	Bins []BinStats `json:"bins,omitempty"`
 
+	// Distances are of the tokens that AdaSD's verifier compared.
+	Distances DistanceStats `json:"distances,omitzero"`
+
 	Prefill  time.Duration `json:"prefill_ns"` // both models
 	Draft    time.Duration `json:"draft_ns"`
 	Verify   time.Duration `json:"verify_ns"`
@@ -81,6 +84,8 @@ func addCounters(dst, src reflect.Value) {
 		}
 	case reflect.Int, reflect.Int64:
 		dst.SetInt(dst.Int() + src.Int())
+	case reflect.Float64:
+		dst.SetFloat(dst.Float() + src.Float())
 	}
 }
 
@@ -121,6 +126,7 @@ func (s *Stats) count(e *Event) {
 		}
 	}
 	s.countBin(e)
+	s.Distances.Count(e)
 	s.Draft += e.Draft
 	s.Verify += e.Verify
 	s.Readback += e.Readback

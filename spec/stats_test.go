@@ -216,6 +216,8 @@ func fill(v reflect.Value, n int64) {
 		v.SetString("eos")
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(float64(n) + 0.5)
 	default:
 		v.SetInt(n)
 	}

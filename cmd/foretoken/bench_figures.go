@@ -36,6 +36,19 @@ func (p *benchPrinter) figure(which string, rows []*bench.Row) {
 			if n > 0 {
 				all = append(all, series{name, &f.Estimates})
 			}
+		case bench.FigureDistances:
+			if n, _ := f.Distances.Total(); n > 0 {
+				all = append(all, series{fmt.Sprintf("%s, mean of accepted %.3f, of rejected %.3f", rowName(r),
+					r.DistanceAccepted.Mean, r.DistanceRejected.Mean), &f.Distances})
+			}
+		case bench.FigureLogits:
+			if n, _ := f.Logits.Total(); n > 0 {
+				all = append(all, series{rowName(r), &f.Logits})
+			}
+		case bench.FigureRatios:
+			if n, _ := f.Ratios.Total(); n > 0 {
+				all = append(all, series{rowName(r), &f.Ratios})
+			}
 		case bench.FigurePhi, bench.FigureTCR:
 			for i := range f.Bins {
 				b := &f.Bins[i]
@@ -67,6 +80,10 @@ func (p *benchPrinter) figure(which string, rows []*bench.Row) {
 		bench.FigurePhi:       "rounds by Φ, nats: % that accepted a path to the base depth (rounds)",
 		bench.FigureTCR: "rounds by TCR, the rank of the last accepted node less one: % that accepted a path to " +
 			"the base depth (rounds)",
+		bench.FigureDistances: "tokens by the distance of draft and target, √JSD: % accepted (tokens verified)",
+		bench.FigureLogits: "target's decisions by its largest logit z1: % with both of the two largest above 0 " +
+			"(decisions)",
+		bench.FigureRatios: "target's decisions by z2/z1, both above 0: % relaxed (decisions)",
 	}[which]
 	if ok && len(all) > 0 {
 		p.line("")

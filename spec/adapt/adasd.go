@@ -33,25 +33,15 @@ type AdaSD struct {
 	Most    int    // tokens drafted per round, at most
 	Carry   bool   // keep the records from request to request
 	Records *AdaSDRecords
-
-	gaps []spec.Divergence // per node of the last verified chain; empty if the round had no chain
 }
 
 // AdaSDRecords hold the sums behind AdaSD's thresholds. The zero value starts a new request.
 type AdaSDRecords struct {
-	Accepted, Rejected   AdaSDRecord
+	spec.DistanceStats
 	Entropy              float64 // sum over the rejected tokens of their draft entropies, bits
 	Rejections           int     // tokens in Entropy
 	WithAccept, WithFail int     // rounds that accepted a token, rounds that rejected one
 }
-
-// AdaSDRecord sums the distances of verified tokens.
-type AdaSDRecord struct {
-	Distance float64 // sum of √JSD, base 2
-	Tokens   int
-}
-
-func (r AdaSDRecord) mean() float64 { return r.Distance / float64(r.Tokens) }
 
 var (
 	_ spec.Verifier   = (*AdaSD)(nil)
@@ -61,7 +51,6 @@ var (
 
 // Start clears the records of the last request unless Carry is set.
 func (a *AdaSD) Start() {
-	a.gaps = a.gaps[:0]
 	if !a.Carry {
 		*a.Records = AdaSDRecords{}
 	}
@@ -95,7 +84,7 @@ func (a *AdaSD) Verification() float64 {
 	if r.Accepted.Tokens == 0 || r.Rejected.Tokens == 0 && a.Variant != AdaSDA {
 		return 0
 	}
-	accepted, rejected := r.Accepted.mean(), r.Rejected.mean()
+	accepted, rejected := r.Accepted.Mean(), r.Rejected.Mean()
 	mix := func(x, y int) float64 {
 		return (float64(x)*accepted + float64(y)*rejected) / float64(x+y)
 	}
@@ -117,7 +106,6 @@ func (a *AdaSD) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {
 	if len(gaps) != tree.Len()-1 {
 		return fmt.Errorf("spec: the target compared %d of %d distributions", len(gaps), tree.Len()-1)
 	}
-	a.gaps = append(a.gaps[:0], gaps...)
 	threshold := a.Verification()
 	v.Reset(out)
 	v.Relaxed = append(v.Relaxed, false)
@@ -137,23 +125,12 @@ func (a *AdaSD) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {
 // Observe records the verified tokens of a round: all accepted ones and the first rejected one. Tokens after a
 // rejection or a cut of the run are not verified.
 func (a *AdaSD) Observe(e *spec.Event) {
-	gaps := a.gaps
-	a.gaps = a.gaps[:0]
 	if e.Proposal == nil || len(e.Proposal.Drawn) == 0 || e.Tree.Len() != len(e.Proposal.Drawn)+1 {
 		return
 	}
 	r := a.Records
+	r.Count(e)
 	accepted := len(e.Path) - 1
-	if len(gaps) > 0 {
-		for _, g := range gaps[:accepted] {
-			r.Accepted.Distance += float64(g.Distance)
-			r.Accepted.Tokens++
-		}
-		if accepted < e.VerifiedDepth {
-			r.Rejected.Distance += float64(gaps[accepted].Distance)
-			r.Rejected.Tokens++
-		}
-	}
 	if accepted > 0 {
 		r.WithAccept++
 	}

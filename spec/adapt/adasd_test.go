@@ -127,7 +127,8 @@ type roundResult struct {
 }
 
 // play generates the rounds and compares each with want.
-func (h *scriptedDraft) play(t *testing.T, name string, a *AdaSD, p spec.Parts, cut int, want []roundResult) {
+func (h *scriptedDraft) play(t *testing.T, name string, a *AdaSD, p spec.Parts, cut int,
+	want []roundResult) spec.Stats {
 	t.Helper()
 	h.round, h.drawnPerRound = 0, nil
 	g, err := spec.New(&scriptedTarget{draft: h}, p)
@@ -136,7 +137,7 @@ func (h *scriptedDraft) play(t *testing.T, name string, a *AdaSD, p spec.Parts, 
 	}
 	var before spec.Stats
 	tokens := 0
-	_, err = g.Generate(context.Background(), []int32{5, 6}, spec.Options{Cut: func(run []int32) (int, bool) {
+	stats, err := g.Generate(context.Background(), []int32{5, 6}, spec.Options{Cut: func(run []int32) (int, bool) {
 		if tokens += len(run); tokens >= cut {
 			return len(run) - (tokens - cut), true
 		}
@@ -159,6 +160,7 @@ func (h *scriptedDraft) play(t *testing.T, name string, a *AdaSD, p spec.Parts, 
 	if len(h.drawnPerRound) != len(want) {
 		t.Errorf("%s: %d rounds, want %d", name, len(h.drawnPerRound), len(want))
 	}
+	return stats
 }
 
 func TestAdaSDByHand(t *testing.T) {
@@ -176,12 +178,16 @@ func TestAdaSDByHand(t *testing.T) {
 		{4, 1, 0, 7.5 / 3, (0.9/8 + 0.3) / 2},
 		{4, 1, 0, 7.5 / 3, (1.2/9 + 0.3) / 2},
 	}
-	h.play(t, "midpoint", a, p, 13, midpoint)
+	stats := h.play(t, "midpoint", a, p, 13, midpoint)
 	if want := (AdaSDRecords{
-		Accepted: AdaSDRecord{a.Records.Accepted.Distance, 9}, Rejected: AdaSDRecord{a.Records.Rejected.Distance, 3},
-		Entropy: a.Records.Entropy, Rejections: 3, WithAccept: 5, WithFail: 3,
+		DistanceStats: stats.Distances, Entropy: a.Records.Entropy, Rejections: 3, WithAccept: 5, WithFail: 3,
 	}); *a.Records != want {
 		t.Errorf("records %+v, want %+v", *a.Records, want)
+	}
+	// The round that ends with a token of probability 0 rejects it at distance 0.
+	if d := stats.Distances; d.Accepted.Tokens != 9 || math.Abs(d.Accepted.Sum-1.2) > 1e-6 || d.Rejected.Tokens != 3 ||
+		math.Abs(d.Rejected.Mean()-0.3) > 1e-6 {
+		t.Errorf("distances %+v", d)
 	}
 	if !slices.Equal(h.drawnPerRound, []int{4, 2, 4, 4, 4}) {
 		t.Errorf("drew %v tokens", h.drawnPerRound)
@@ -220,7 +226,7 @@ func TestAdaSDByHand(t *testing.T) {
 	// Generation alone: the second round rejects its first token, which differs from the target's.
 	h = &scriptedDraft{rounds: adaSDRounds()}
 	a = &AdaSD{Most: 4, Records: &AdaSDRecords{}}
-	h.play(t, "generation only", a, spec.Parts{Drafter: &drafting.SampledChain{Model: h, Rule: a},
+	stats = h.play(t, "generation only", a, spec.Parts{Drafter: &drafting.SampledChain{Model: h, Rule: a},
 		Verifier: spec.Match{}, Policy: a}, 12, []roundResult{
 		{4, 2, 0, 3, 0},
 		{2, 0, 0, 2, 0},
@@ -228,6 +234,9 @@ func TestAdaSDByHand(t *testing.T) {
 		{4, 1, 0, 5.0 / 3, 0},
 		{4, 1, 0, 5.0 / 3, 0},
 	})
+	if stats.Distances != (spec.DistanceStats{}) {
+		t.Errorf("matching compared distributions: %+v", stats.Distances)
+	}
 
 	// Verification alone: all four tokens are drafted whatever their entropy.
 	h = &scriptedDraft{rounds: adaSDRounds()}
@@ -244,15 +253,16 @@ func TestAdaSDByHand(t *testing.T) {
 
 // TestAdaSDThresholdsBeforeTheirMeans checks that a threshold relaxes and stops nothing before its means exist.
 func TestAdaSDThresholdsBeforeTheirMeans(t *testing.T) {
-	some := AdaSDRecord{0.3, 2}
+	some := spec.DistanceSum{Sum: 0.3, Tokens: 2}
+	accepted, rejected := spec.DistanceStats{Accepted: some}, spec.DistanceStats{Rejected: some}
 	for _, c := range []struct {
 		r    AdaSDRecords
 		want map[string]float64
 	}{
 		{AdaSDRecords{}, map[string]float64{}},
-		{AdaSDRecords{Accepted: some, WithAccept: 1}, map[string]float64{AdaSDA: 0.15}},
-		{AdaSDRecords{Rejected: some, WithFail: 2, Rejections: 2, Entropy: 5}, map[string]float64{}},
-		{AdaSDRecords{Accepted: some, Rejected: some, WithAccept: 1, WithFail: 2},
+		{AdaSDRecords{DistanceStats: accepted, WithAccept: 1}, map[string]float64{AdaSDA: 0.15}},
+		{AdaSDRecords{DistanceStats: rejected, WithFail: 2, Rejections: 2, Entropy: 5}, map[string]float64{}},
+		{AdaSDRecords{DistanceStats: spec.DistanceStats{Accepted: some, Rejected: some}, WithAccept: 1, WithFail: 2},
 			map[string]float64{"": 0.15, AdaSDMidpoint: 0.15, AdaSDA: 0.15, AdaSDB: 0.15, AdaSDC: 0.15}},
 	} {
 		for _, variant := range []string{"", AdaSDMidpoint, AdaSDA, AdaSDB, AdaSDC} {
@@ -286,12 +296,7 @@ func TestAdaSDCarries(t *testing.T) {
 
 // TestAdaSDCutAtTheRejection cuts runs around the first rejected token. Tokens after a cut are not verified.
 func TestAdaSDCutAtTheRejection(t *testing.T) {
-	for cut, want := range map[int]AdaSDRecords{
-		1: {Accepted: AdaSDRecord{Tokens: 1}, WithAccept: 1},
-		2: {Accepted: AdaSDRecord{Tokens: 2}, WithAccept: 1},
-		3: {Accepted: AdaSDRecord{Tokens: 2}, Rejected: AdaSDRecord{Tokens: 1}, Rejections: 1, WithAccept: 1,
-			WithFail: 1},
-	} {
+	for cut, want := range map[int][5]int{1: {1, 0, 0, 1, 0}, 2: {2, 0, 0, 1, 0}, 3: {2, 1, 1, 1, 1}} {
 		h := &scriptedDraft{rounds: adaSDRounds()}
 		a := &AdaSD{Most: 4, Records: &AdaSDRecords{}}
 		g, err := spec.New(&scriptedTarget{draft: h},
@@ -303,8 +308,8 @@ func TestAdaSDCutAtTheRejection(t *testing.T) {
 			nil); err != nil {
 			t.Fatal(err)
 		}
-		got := *a.Records
-		got.Accepted.Distance, got.Rejected.Distance, got.Entropy = 0, 0, 0
+		r := a.Records
+		got := [5]int{r.Accepted.Tokens, r.Rejected.Tokens, r.Rejections, r.WithAccept, r.WithFail}
 		if got != want {
 			t.Errorf("cut after %d: %+v, want %+v", cut, got, want)
 		}

@@ -120,6 +120,8 @@ export interface Stats extends Counts {
   recovery_ms?: number;
   /** The verifier may commit tokens that the target would not choose. */
   lossy: boolean;
+  /** Sums of the distances of draft and target over the tokens that AdaSD's verifier compared. */
+  distances?: Record<"accepted" | "rejected", { sum: number; tokens: number }>;
   /** Totals for each entropy bin of HeteroSpec. `tcr` counts rounds by the rank of the last accepted node. */
   bins?: { rounds: number; tokens_verified: number; accepted: number; full: number; tcr: number[]; phi: number[] }[];
   /** Committed tokens per target pass, including the bonus token. */
