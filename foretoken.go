@@ -46,6 +46,8 @@ type Options struct {
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
 	Candidates int
+	// Beams is the widest level of a drafted tree, and the most candidates of a node; 0: 16, at most 64.
+	Beams int
 	// Tuning holds kernel choices measured before on the same adapter, as
 	// Session.Tuning gave them, by model role and matrix.
 	Tuning map[string]map[string]string
@@ -170,9 +172,9 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Option
 
 // pair returns the options of the pair.
 func (o *Options) pair() pair.Options {
-	p := pair.Options{Context: o.Context, Nodes: o.Nodes, Candidates: o.Candidates, KV: o.KV, Memory: o.Memory,
-		Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config, SHA256: o.SHA256, Reopen: o.Reopen,
-		Default: method.ByName(DefaultRequest().Policy)}
+	p := pair.Options{Context: o.Context, Nodes: o.Nodes, Candidates: o.Candidates, Beams: o.Beams, KV: o.KV,
+		Memory: o.Memory, Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config, SHA256: o.SHA256,
+		Reopen: o.Reopen, Default: method.ByName(DefaultRequest().Policy)}
 	if o.FastStart {
 		p.First = firstNodes
 	}

@@ -14,6 +14,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/internal/quote"
 	"foretoken/internal/strictjson"
+	"foretoken/spec"
 	"foretoken/testdata/suites"
 )
 
@@ -23,6 +24,7 @@ type SuiteFile struct {
 	Title     string       `json:"title"`
 	Paper     *Paper       `json:"paper"`
 	Nodes     int          `json:"nodes"` // largest tree that its tables verify; 0: 64
+	Beams     int          `json:"beams"` // widest level and most candidates of a node that they draft; 0: 16
 	Pairs     []SuitePair  `json:"pairs"`
 	Artefacts []Artefact   `json:"artefacts"`
 	Tables    []SuiteTable `json:"tables"`
@@ -123,8 +125,9 @@ func (f *SuiteFile) validate() error {
 		}
 		pairs = append(pairs, p.Name)
 	}
-	if f.Nodes < 0 || len(f.Tables) == 0 {
-		return fmt.Errorf("has %d tables and nodes %d, want tables, and nodes of 0 or more", len(f.Tables), f.Nodes)
+	if f.Nodes < 0 || f.Beams < 0 || f.Beams > spec.MaxTopK || len(f.Tables) == 0 {
+		return fmt.Errorf("has %d tables, nodes %d and beams %d, want tables, nodes of 0 or more and beams of 0 to %d",
+			len(f.Tables), f.Nodes, f.Beams, spec.MaxTopK)
 	}
 	for i := range f.Tables {
 		t := &f.Tables[i]

@@ -115,6 +115,8 @@ func benchCommand(c *console) *cobra.Command {
 	f.StringVar(&o.resume, "resume", "", "keep finished cells in this file and skip those already in it")
 	f.IntVar(&o.models.nodes, "max-nodes", 64, "largest tree that can be verified, or more where a "+
 		"suite has larger ones")
+	f.IntVar(&o.models.beams, "max-beams", 16, "widest level of a drafted tree and most candidates of a node, at most "+
+		"64, or more where a suite has wider ones")
 	f.BoolVar(&o.profiled, "profile", false, "print where time goes instead: by kernel for a plain step, "+
 		"a verification and the draft's passes, and by phase for rounds of the methods on the first prompt, "+
 		"with submits, readbacks, bytes, creations and allocations")
@@ -149,7 +151,9 @@ func listSuites(c *console) error {
 func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"per-category", o.perCategory, 1},
 		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
-		{"max-nodes", o.models.nodes, 2}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}),
+		{"max-nodes", o.models.nodes, 2}, {"max-beams", o.models.beams, 1}, {"beams", o.beams, 1},
+		{"context", o.models.context, 1}}),
+		want("max-beams", o.models.beams, o.models.beams <= spec.MaxTopK, fmt.Sprint("at most ", spec.MaxTopK)),
 		checkFileNames(given, "prompts", "json", "csv", "resume", "artefacts"),
 		asUsage(spec.CheckSettings(foretoken.Settings(), &o.common))); err != nil {
 		return err
@@ -185,9 +189,12 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	}
 	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
 		slices.ContainsFunc(o.files, (*bench.SuiteFile).NeedsHead)
-	if !given.Changed("max-nodes") {
-		for _, f := range o.files {
+	for _, f := range o.files {
+		if !given.Changed("max-nodes") {
 			o.models.nodes = max(o.models.nodes, f.Nodes)
+		}
+		if !given.Changed("max-beams") {
+			o.models.beams = max(o.models.beams, f.Beams)
 		}
 	}
 	if err := checkFolders(o.json, o.csv, o.resume); err != nil {

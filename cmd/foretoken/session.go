@@ -39,6 +39,7 @@ type modelOptions struct {
 	useHead       bool   // the method drafts from a head: use the built-in one unless eagle3 names one
 	nodes         int    // largest tree to verify; 0: the default
 	candidates    int    // likeliest tokens of the target available per position; 0: the default
+	beams         int    // widest level of a drafted tree; 0: the default
 }
 
 func (o *modelOptions) flags(f *pflag.FlagSet) {
@@ -238,7 +239,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
 		Context: o.context, KV: o.kv, Memory: memory, Nodes: o.nodes, Candidates: o.candidates,
-		Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+		Beams: o.beams, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)

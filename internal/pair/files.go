@@ -256,6 +256,7 @@ func (p *Files) plan(limits webgpu.Limits) (*Memory, error) {
 // loading returns the loading options of a model, by its stage of Progress.
 func (p *Files) loading(stage string) graph.Options {
 	o := graph.Options{Context: p.Context, KV: p.kv, Vocab: p.vocab}
+	o.TopK = p.options.Beams
 	if stage == "target" {
 		o.MaxRows, o.TopK = p.options.Nodes, p.options.Candidates
 	}

@@ -21,13 +21,13 @@ import (
 
 // Options of a pair. The fields that package foretoken's Options has too mean the same.
 type Options struct {
-	Context, Nodes, Candidates int
-	KV                         string
-	Memory                     int64
-	Tuning                     map[string]map[string]string
-	EAGLE3, EAGLE3Config       files.Source
-	SHA256                     func([]byte) [sha256.Size]byte
-	Reopen                     func(context.Context) (webgpu.Device, error)
+	Context, Nodes, Candidates, Beams int
+	KV                                string
+	Memory                            int64
+	Tuning                            map[string]map[string]string
+	EAGLE3, EAGLE3Config              files.Source
+	SHA256                            func([]byte) [sha256.Size]byte
+	Reopen                            func(context.Context) (webgpu.Device, error)
 
 	Acceptance *runner.Head  // the draft's acceptance head; nil: none
 	Default    method.Config // of a default request: its programs are recorded when the models are loaded

@@ -94,16 +94,18 @@ func (s *c2tScan) expand(l *spec.Level, beams []int32) {
 
 // C2TDrafter grows a tree that a classifier prunes twice per level: of each node's top-k children it keeps the ones
 // whose confidence exceeds Beta, and among all of these the k most confident. The survivors are expanded and, in the
-// end, verified without reranking (Huo et al., "C2T", §3.2). If no node of the first level survives, the round is a
-// step of plain decoding.
+// end, verified without reranking (Huo et al., "C2T", §3.2). The tree ends when the budget has no room for more nodes.
+// If no node of the first level survives, the round is a step of plain decoding.
 type C2TDrafter struct {
 	Model      spec.DraftModel
 	Classifier *C2TClassifier
 	TopK       int
 	Depth      int     // levels of tokens, at most
 	Beta       float64 // β; in the open interval (0, 1)
-	OnePruning bool    // skips the second pruning, up to the width of a draft pass
-	Uncoupled  bool    // see draft.TreeDrafter
+	// OnePruning skips the second pruning (appendix A): a level keeps all nodes above Beta, and the next pass expands
+	// as many as the model takes in one, the most confident ones.
+	OnePruning bool
+	Uncoupled  bool // see draft.TreeDrafter
 }
 
 var _ spec.Drafter = (*C2TDrafter)(nil)
@@ -120,7 +122,9 @@ type c2tSession struct {
 	network   *spec.NodeClassifier // for the device
 	scan      c2tScan
 	nodes     []int32       // per proposing beam: its node
-	survivors []int32       // surviving candidates of the level
+	kept      []c2tNode     // surviving nodes of the level; until the scan of the next
+	survivors []int32       // their candidates, in order
+	beams     []int32       // the ones that the next pass expands, in order
 	passes    passPredictor // predicts the passes of trees that the device prunes
 }
 
@@ -128,12 +132,12 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	d := c.ProposeRoot(seq)
 	lim := c.Model.Limits()
 	k := min(c.drafter.TopK, b.Width, lim.TopK, lim.MaxRows)
-	widest := k // beams of a pass
+	widest, most := k, k // beams of a pass, nodes of a level
 	if c.drafter.OnePruning {
-		widest = min(lim.TopK, lim.MaxRows)
+		widest, most = min(lim.TopK, lim.MaxRows), b.Nodes
 	}
-	most := min(c.drafter.Depth, b.Levels, c.Levels(len(seq), widest))
-	if most < 1 || b.Nodes < 2 {
+	depth := min(c.drafter.Depth, b.Levels, c.Levels(len(seq), widest))
+	if depth < 1 || b.Nodes < 2 {
 		return d, nil
 	}
 	var levels []spec.Level
@@ -142,7 +146,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
 		if !c.drafter.OnePruning {
 			request := r
-			request.Depth, request.Nodes, request.Ahead = most-1, b.Nodes, c.passes.next(most-1)
+			request.Depth, request.Nodes, request.Ahead = depth-1, b.Nodes, c.passes.next(depth-1)
 			request.Classifier, request.Beta = c.network, c.drafter.Beta
 			if levels, err = c.Model.Draft(ctx, request); err != nil {
 				return err
@@ -164,20 +168,21 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	if pruned {
 		c.passes.add(len(levels) - 1)
 		d.Levels = levels
-		return d, c.pruned(levels, widest, b.Nodes)
+		return d, c.pruned(levels, k, b.Nodes)
 	}
 	for {
 		last := &levels[len(levels)-1]
-		c.prune(last, min(widest, b.Nodes-c.Tree.Len()))
+		c.prune(last, min(most, b.Nodes-c.Tree.Len()))
 		if err := c.add(last); err != nil {
 			return nil, err
 		}
-		if len(c.survivors) == 0 || len(levels) >= most || c.Tree.Len() >= b.Nodes {
+		if len(c.survivors) == 0 || len(levels) >= depth || c.Tree.Len() >= b.Nodes {
 			break
 		}
+		c.beams = candidates(c.beams, c.kept, widest)
 		c.expand(last)
 		before := len(levels)
-		if levels, err = c.Model.Extend(ctx, spec.Extension{Beams: c.survivors}); err != nil {
+		if levels, err = c.Model.Extend(ctx, spec.Extension{Beams: c.beams}); err != nil {
 			return nil, err
 		}
 		if len(levels) != before+1 {
@@ -188,16 +193,17 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	return d, nil
 }
 
-// pruned builds the tree from levels of which the device has pruned all but the last.
-func (c *c2tSession) pruned(levels []spec.Level, widest, nodes int) error {
+// pruned builds the tree from levels of which the device has pruned all but the last to k nodes each.
+func (c *c2tSession) pruned(levels []spec.Level, k, nodes int) error {
 	for i := range levels {
 		l := &levels[i]
 		if i+1 == len(levels) {
-			c.prune(l, min(widest, nodes-c.Tree.Len()))
+			c.prune(l, min(k, nodes-c.Tree.Len()))
 			return c.add(l)
 		}
 		c.scan.depth++
 		c.survivors = append(c.survivors[:0], l.Beams...)
+		c.beams = append(c.beams[:0], l.Beams...)
 		if err := c.add(l); err != nil {
 			return err
 		}
@@ -206,16 +212,20 @@ func (c *c2tSession) pruned(levels []spec.Level, widest, nodes int) error {
 	return nil
 }
 
-// expand makes the surviving candidates of a level its beams.
+// expand makes c.beams, among the survivors that were added last, the beams of the level.
 func (c *c2tSession) expand(l *spec.Level) {
-	c.scan.expand(l, c.survivors)
-	first := len(c.Beam) - len(c.survivors)
-	for i := range c.survivors {
-		c.Beam[first+i] = int32(i)
+	c.scan.expand(l, c.beams)
+	first := c.Tree.Len() - len(c.survivors)
+	c.nodes = c.nodes[:0]
+	for i, candidate := range c.beams {
+		at, _ := slices.BinarySearch(c.survivors, candidate)
+		c.Beam[first+at] = int32(i)
+		c.nodes = append(c.nodes, int32(first+at))
 	}
 }
 
-// prune stores the surviving candidates of a level in c.survivors, in candidate order, at most room of them.
+// prune stores the surviving candidates of a level in c.kept and, in candidate order, in c.survivors, at most room of
+// them.
 func (c *c2tSession) prune(l *spec.Level, room int) {
 	nodes := c.scan.level(l)
 	stay := nodes[:0]
@@ -224,20 +234,27 @@ func (c *c2tSession) prune(l *spec.Level, room int) {
 			stay = append(stay, n)
 		}
 	}
-	if len(stay) > room {
-		slices.SortStableFunc(stay, func(a, b c2tNode) int { return cmp.Compare(b.confidence, a.confidence) })
-		stay = stay[:room]
+	c.kept = stay[:min(len(stay), room)]
+	c.survivors = candidates(c.survivors, stay, room)
+}
+
+// candidates stores the candidates of the most confident nodes in dst, in order, at most room of them. Ties go to the
+// lower candidate.
+func candidates(dst []int32, nodes []c2tNode, room int) []int32 {
+	if len(nodes) > room {
+		slices.SortStableFunc(nodes, func(a, b c2tNode) int { return cmp.Compare(b.confidence, a.confidence) })
+		nodes = nodes[:room]
 	}
-	c.survivors = c.survivors[:0]
-	for _, n := range stay {
-		c.survivors = append(c.survivors, n.candidate)
+	dst = dst[:0]
+	for _, n := range nodes {
+		dst = append(dst, n.candidate)
 	}
-	slices.Sort(c.survivors)
+	slices.Sort(dst)
+	return dst
 }
 
 // add appends the surviving candidates to the tree.
 func (c *c2tSession) add(l *spec.Level) error {
-	first := int32(c.Tree.Len())
 	for _, k := range c.survivors {
 		cand := l.Candidates[k]
 		if cand.Beam < 0 || int(cand.Beam) >= len(c.nodes) {
@@ -246,10 +263,6 @@ func (c *c2tSession) add(l *spec.Level) error {
 		under := c.nodes[cand.Beam]
 		c.Tree.Add(under, cand.Token, c.Tree.Scores[under]+min(cand.LogQ, 0))
 		c.Beam = append(c.Beam, -1)
-	}
-	c.nodes = c.nodes[:0]
-	for i := range c.survivors {
-		c.nodes = append(c.nodes, first+int32(i))
 	}
 	return nil
 }

@@ -182,17 +182,32 @@ func c2tByDefinition(
 			}
 		}
 		sort.SliceStable(stay, func(i, j int) bool { return stay[i].confidence > stay[j].confidence })
-		stay = stay[:min(len(stay), widest, nodes-1)]
-		sort.Slice(stay, func(i, j int) bool { return stay[i].index < stay[j].index })
+		stay = stay[:min(len(stay), nodes-1)]
+		if !c.OnePruning {
+			stay = stay[:min(len(stay), c.TopK)]
+		}
 		nodes -= len(stay)
+		for _, s := range stay {
+			all = append(all, fmt.Sprint(s.path))
+		}
+		stay = stay[:min(len(stay), widest)]
+		sort.Slice(stay, func(i, j int) bool { return stay[i].index < stay[j].index })
 		level = level[:0]
 		for _, s := range stay {
 			level = append(level, s.branch)
-			all = append(all, fmt.Sprint(s.path))
 		}
 	}
 	sort.Strings(all)
 	return all
+}
+
+func count(all []int32, x int32) (n int) {
+	for _, y := range all {
+		if y == x {
+			n++
+		}
+	}
+	return n
 }
 
 func TestC2TTreeIsTheDefinitions(t *testing.T) {
@@ -205,18 +220,19 @@ func TestC2TTreeIsTheDefinitions(t *testing.T) {
 		{TopK: 1, Depth: 6, Beta: 0.5},
 		{TopK: 2, Depth: 3, Beta: 0.000001},
 		{TopK: 15, Depth: 3, Beta: 0.3, Uncoupled: true},
+		{TopK: 12, Depth: 3, Beta: 0.3, OnePruning: true}, // levels of more nodes than a pass expands
 	} {
 		for _, sampling := range []spec.Sampling{{}, {Temperature: 1, Seed: 3}} {
-			for _, nodes := range []int{40, 6} {
+			for _, nodes := range []int{60, 40, 6} {
 				name := fmt.Sprintf("case %d, T=%v, N=%d", i, sampling.Temperature, nodes)
 				draft := spectest.NewDraft(target, 1000, 0.1)
-				c.Model, c.Classifier = draft, randomClassifier([]uint64{1, 1, 2, 4, 1, 7}[i])
+				c.Model, c.Classifier = draft, randomClassifier([]uint64{1, 1, 2, 4, 1, 7, 7}[i])
 				g, err := spec.New(target, spec.Parts{Drafter: &c, Verifier: spec.Match{},
 					Policy: spec.Fixed{Levels: 50, Width: 60, Nodes: nodes}})
 				if err != nil {
 					t.Fatal(err)
 				}
-				rounds, pruned, empty, least, greatest := 0, 0, 0, 1000, 0
+				rounds, pruned, empty, least, greatest, broadest := 0, 0, 0, 1000, 0, 0
 				seq := slices.Clone(prompt)
 				_, err = g.Generate(context.Background(), prompt, spec.Options{Sampling: sampling, MaxTokens: 120},
 					func(e *spec.Event) error {
@@ -253,11 +269,17 @@ func TestC2TTreeIsTheDefinitions(t *testing.T) {
 						if len(got) < nodes-1 {
 							pruned++
 						}
+						for lv := range int32(e.Tree.Depth()) {
+							broadest = max(broadest, count(e.Tree.Depths, lv+1))
+						}
 						least, greatest = min(least, len(got)), max(greatest, len(got))
 						return nil
 					})
 				if err != nil {
 					t.Fatal(err)
+				}
+				if i == 6 && nodes == 60 && broadest <= 16 {
+					t.Errorf("%s: no level has more than %d nodes", name, broadest)
 				}
 				if rounds < 20 || greatest == 0 {
 					t.Errorf("%s: %d rounds of %d to %d nodes, %d empty, %d pruned", name, rounds, least, greatest,
