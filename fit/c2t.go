@@ -28,6 +28,7 @@ type PromptTrees struct {
 // C2TTraining configures the training of C2T's classifier of draft nodes.
 type C2TTraining struct {
 	Features      []string // the classifier's inputs: adapt.FeatureProbability and others
+	EntropyTop    int      // tokens that the entropies are of; 0: all
 	Hidden        int      // units of the hidden layer
 	Ratio         float64  // negatives for each positive
 	Others        int      // rejected nodes kept per tree; noted in Made
@@ -132,7 +133,8 @@ func (o *C2TTraining) begin(seen []adapt.C2TFeatures, rng *rand.Rand) *adapt.C2T
 		return &c
 	}
 	n := len(o.Features)
-	c := &adapt.C2TClassifier{Features: slices.Clone(o.Features), Mean: make([]float64, n), Scale: make([]float64, n)}
+	c := &adapt.C2TClassifier{Features: slices.Clone(o.Features), EntropyTop: o.EntropyTop, Mean: make([]float64, n),
+		Scale: make([]float64, n)}
 	for i := range c.Scale {
 		c.Scale[i] = 1
 	}
@@ -183,7 +185,7 @@ func c2tParams(c *adapt.C2TClassifier) []matrix {
 // withParams returns a classifier with other weights.
 func withParams(c *adapt.C2TClassifier, p []matrix) *adapt.C2TClassifier {
 	n, h := len(c.Features), p[1].dims[0]
-	out := &adapt.C2TClassifier{Features: c.Features, Mean: c.Mean, Scale: c.Scale,
+	out := &adapt.C2TClassifier{Features: c.Features, EntropyTop: c.EntropyTop, Mean: c.Mean, Scale: c.Scale,
 		OutputBias: roundTo5Digits(p[3].values[0])}
 	for j := range h {
 		row := make([]float64, n)

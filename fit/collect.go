@@ -30,6 +30,8 @@ type Options struct {
 	Every bool
 	// Head drafts trees with the EAGLE-3 head, not with the draft model.
 	Head bool
+	// EntropyTop, if not 0, has the entropies of trees be of so many likeliest tokens alone; see spec.DraftRequest.
+	EntropyTop int
 }
 
 func (o *Options) sampling() spec.Sampling {
@@ -108,7 +110,7 @@ func withGrower[T any](ctx context.Context, s *foretoken.Session, depth, k int, 
 	if o.Head && s.Info().EAGLE3 == nil {
 		return out, errNoHead
 	}
-	programs := spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k}}
+	programs := spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k}, EntropyTop: o.EntropyTop}
 	if !o.Head {
 		return withDraft(ctx, s, func(m foretoken.Models) (T, error) {
 			if err := m.Draft.Prepare(programs); err != nil {
@@ -160,7 +162,7 @@ func teacherForce(ctx context.Context, model grower, c *Continuation, depth, k i
 			fed = surplus
 		}
 		levels, err := model.Draft(ctx, spec.DraftRequest{Pending: text[fed : root+1], Depth: depth, K: k,
-			Coupled: o.coupled(), Sampling: o.sampling()})
+			Coupled: o.coupled(), Sampling: o.sampling(), EntropyTop: o.EntropyTop})
 		if err != nil {
 			return err
 		}

@@ -144,6 +144,18 @@ func TestCollectC2TCountsEveryNode(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(trees, again) {
 		t.Errorf("a second run gives other trees (%v)", err)
 	}
+	narrow, err := C2TTrees(context.Background(), s, c, depth, k, others, Options{Seed: 1, EntropyTop: 2})
+	if err != nil || len(narrow) != len(trees) {
+		t.Fatalf("%d trees with the entropy of two tokens, %v", len(narrow), err)
+	}
+	for i, tree := range narrow {
+		for j, f := range tree.Others {
+			of := trees[i].Others[j]
+			if f.Probability != of.Probability || f.Depth != of.Depth || !(f.Entropy < min(of.Entropy, math.Ln2+1e-6)) {
+				t.Errorf("tree %d: %+v with the entropy of two tokens, %+v with that of all", i, f, of)
+			}
+		}
+	}
 }
 
 func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {

@@ -21,6 +21,7 @@ type Programs struct {
 	Widths []int // candidates per beam of trees: one width, or those that a policy chooses among
 
 	Classifier *NodeClassifier // of DraftPruned
+	EntropyTop int             // as a DraftRequest's
 	Accepts    bool            // an acceptance head's estimates are read; otherwise drafts do not pay for them
 
 	Pass   PassKind

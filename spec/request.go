@@ -13,6 +13,9 @@ type DraftRequest struct {
 	// same token (temperature above 0).
 	Coupled  bool
 	Sampling Sampling
+	// EntropyTop, if not 0, has the levels' Entropies be of the EntropyTop likeliest tokens alone, renormalised. The
+	// model prunes no such tree: Classifier is nil.
+	EntropyTop int
 
 	// Drawn has the K children of a beam sampled without replacement from softmax(logits/temperature), in the order of
 	// sampling (Gumbel top-k with the draft's own noise). It needs Depth 0 or a Layout. The distributions stay on the

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -262,7 +263,24 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 			t.Errorf("a joint probability of %v: kept is %v", p, got)
 		}
 	}
-	_, tuned := train("tuned.json", "--from", filepath.Join(dir, "c2t.json"), "--part", "0.8")
+	out = call(t, "", "train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--others", "10",
+		"--entropy-top", "2,5", "--epochs", "1", "--out", filepath.Join(dir, "top.json")).out
+	for _, top := range []int{2, 5} {
+		file := filepath.Join(dir, fmt.Sprintf("top-%d.json", top))
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most := math.Log(float64(top))
+		if c, err := adapt.ParseC2T(file, b); err != nil || c.EntropyTop != top || !(c.Mean[1] > 0) ||
+			!(c.Mean[1] < most) || !strings.Contains(out, file) {
+			t.Errorf("%v: %+v\n%s", err, c, out)
+		}
+	}
+	out, tuned := train("tuned.json", "--from", filepath.Join(dir, "c2t.json"), "--part", "0.8")
+	if !strings.Contains(out, "as trained for the other pair:") {
+		t.Errorf("no figures of the classifier before it was tuned:\n%s", out)
+	}
 	d, err := adapt.ParseC2T("tuned.json", tuned)
 	if err != nil || d.Made.Settings["fine-tuned from"] == "" || d.Mean[0] != c.Mean[0] {
 		t.Errorf("%v: %+v", err, d)

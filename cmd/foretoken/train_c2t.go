@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,6 +37,7 @@ type c2tOptions struct {
 	gatherOptions
 	hidden   int
 	features []string
+	tops     []int // tokens that entropies are of; none: all
 	ratio    float64
 	others   int
 	from     string
@@ -54,10 +57,14 @@ func trainC2TCommand(c *console) *cobra.Command {
 
 The draft grows unpruned trees along the target's continuations of the prompts. Accepted nodes are the positives,
 and --ratio times as many others the negatives. A twentieth of the prompts is held out. The epoch with the best
-recall wins, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.`,
+recall wins, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.
+
+With --from a classifier of another pair is measured on the held-out trees as it is, and then fine-tuned on a tenth
+of the others.`,
 		Example: "  foretoken train c2t --prompts prompts.jsonl --out c2t.json\n" +
 			"  foretoken train c2t --target other.gguf --draft small.gguf --prompts prompts.jsonl --from c2t.json " +
 			"--out other-c2t.json\n" +
+			"  foretoken train c2t --prompts prompts.jsonl --entropy-top 100,500,1000 --out c2t-entropy.json\n" +
 			"  foretoken train c2t --prompts prompts.jsonl --features probability,depth --out ablation.json",
 		Args: flagsOnly,
 		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
@@ -67,6 +74,8 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 	o.sourceFlag(f)
 	f.IntVar(&o.hidden, "hidden", c2tHidden, "units of the hidden layer")
 	f.StringSliceVar(&o.features, "features", c2tFeatures, "inputs of the classifier")
+	f.IntSliceVar(&o.tops, "entropy-top", nil, "have the entropy be of so many likeliest tokens alone; several "+
+		"numbers train as many classifiers and go into the names of their files (default all tokens)")
 	f.Float64Var(&o.ratio, "ratio", 5, "negatives for each positive")
 	f.IntVar(&o.others, "others", 40, "rejected nodes kept per tree; the negatives are drawn from them")
 	f.StringVar(&o.from, "from", "", "classifier to begin with and fine-tune on a tenth of the trees")
@@ -80,7 +89,7 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 
 func (o *c2tOptions) check(given *pflag.FlagSet) error {
 	if given.Changed("cut") {
-		for _, name := range []string{"prompts", "hidden", "features", "from"} {
+		for _, name := range []string{"prompts", "hidden", "features", "entropy-top", "from"} {
 			if given.Changed(name) {
 				return usagef("--cut and --%s exclude each other: --cut trains nothing", name)
 			}
@@ -89,8 +98,8 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 		return cmp.Or(o.gatherOptions.check(),
 			want("cut", o.cut, o.cut > 0 && o.cut < 1, "more than 0 and less than 1"))
 	}
-	if o.from != "" && (given.Changed("hidden") || given.Changed("features")) {
-		return usagef("--hidden and --features are those of the classifier that --from names")
+	if o.from != "" && (given.Changed("hidden") || given.Changed("features") || given.Changed("entropy-top")) {
+		return usagef("--hidden, --features and --entropy-top are those of the classifier that --from names")
 	}
 	if o.from != "" && !given.Changed("part") {
 		o.part = 0.1
@@ -106,6 +115,17 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 	}
 	if len(o.features) == 0 {
 		return usagef("--features is empty")
+	}
+	for i, n := range o.tops {
+		if n < 1 || slices.Contains(o.tops[:i], n) { // bound: numbers in a flag
+			return usagef("--entropy-top has %d, want numbers of 1 or more, each once", n)
+		}
+	}
+	if len(o.tops) > 0 && !slices.Contains(o.features, adapt.FeatureEntropy) {
+		return usagef("--entropy-top needs %s among the --features", adapt.FeatureEntropy)
+	}
+	if len(o.tops) > 1 && o.json {
+		return usagef("--json prints one file; give one number to --entropy-top")
 	}
 	return cmp.Or(want("hidden", o.hidden, o.hidden >= 1 && o.hidden <= 1024, "1 to 1024"),
 		want("ratio", o.ratio, o.ratio > 0, "more than 0"), want("others", o.others, o.others >= 1, "1 or more"),
@@ -152,17 +172,44 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 		if from, err = adapt.ParseC2T(o.from, b); err != nil {
 			return err
 		}
-		o.features, o.hidden = from.Features, len(from.Hidden)
+		o.features, o.hidden, o.tops = from.Features, len(from.Hidden), []int{from.EntropyTop}
 	}
 	s, texts, err := o.open(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	all, end, err := gather(ctx, c, &o.gatherOptions, s, "trees",
-		map[string]any{"k": c2tTopK, "depth": c2tDepth, "others": o.others}, texts,
+	switch len(o.tops) {
+	case 0:
+		return o.train(ctx, c, s, texts, from, 0)
+	case 1:
+		return o.train(ctx, c, s, texts, from, o.tops[0])
+	}
+	for _, top := range o.tops {
+		one := *o
+		ext := filepath.Ext(o.out)
+		one.out = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(o.out, ext), top, ext)
+		fmt.Fprintf(o.report(c), "entropy of the %d likeliest tokens: %s\n", top, one.out)
+		if err := one.train(ctx, c, s, texts, from, top); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// train trains a classifier that reads the entropy of the top likeliest tokens, of all if top is 0, and writes its
+// file.
+func (o *c2tOptions) train(ctx context.Context, c *console, s *session, texts []fit.Text, from *adapt.C2TClassifier,
+	top int) error {
+	settings := map[string]any{"k": c2tTopK, "depth": c2tDepth, "others": o.others}
+	if top > 0 {
+		settings["entropy top"] = top
+	}
+	collect := o.collect()
+	collect.EntropyTop = top
+	all, end, err := gather(ctx, c, &o.gatherOptions, s, "trees", settings, texts,
 		func(t *fit.Text) ([]fit.C2TTree, error) {
-			return fit.C2TTrees(ctx, s.Session, &t.Continuation, c2tDepth, c2tTopK, o.others, o.collect())
+			return fit.C2TTrees(ctx, s.Session, &t.Continuation, c2tDepth, c2tTopK, o.others, collect)
 		})
 	if err != nil {
 		return err
@@ -178,8 +225,12 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	}
 	learn, held := fit.Hold(prompts, c2tHeld, o.seed)
 	fmt.Fprintf(o.report(c), "%d trees of %d prompts, %d prompts held out\n", trees, len(learn)+len(held), len(held))
-	training := fit.C2TTraining{Features: o.features, Hidden: o.hidden, Ratio: o.ratio, Others: o.others, Part: o.part,
-		Epochs: o.epochs, Batch: o.batch, Seed: o.seed, From: from}
+	if from != nil && len(held) > 0 {
+		fmt.Fprintln(o.report(c), "as trained for the other pair:")
+		reportThresholds(o.report(c), from, held)
+	}
+	training := fit.C2TTraining{Features: o.features, EntropyTop: top, Hidden: o.hidden, Ratio: o.ratio,
+		Others: o.others, Part: o.part, Epochs: o.epochs, Batch: o.batch, Seed: o.seed, From: from}
 	best, err := training.Run(ctx, learn, held, func(epoch int, loss float64, q fit.C2TQuality) {
 		fmt.Fprintf(o.report(c), "epoch %3d: loss %.4f, held out: recall %.3f, kept %.4f of the nodes, AUC %.4f\n",
 			epoch, loss, q.Recall, q.Kept, q.AUC)
@@ -191,10 +242,10 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 		reportThresholds(o.report(c), best, held)
 	}
 	best.Fingerprint = o.c2tFingerprint(s)
-	settings := best.Made.Settings
+	trained := best.Made.Settings
 	best.Made = o.made(texts)
 	best.Made.Samples = trees
-	maps.Copy(best.Made.Settings, settings)
+	maps.Copy(best.Made.Settings, trained)
 	b, err := best.Encode()
 	if err != nil {
 		return err

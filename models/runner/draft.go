@@ -148,6 +148,9 @@ func (d *Draft) Prepare(p spec.Programs) error {
 		default:
 			_, err = d.trees.programsFor(p.Depth, k)
 		}
+		if err == nil && p.EntropyTop > 0 {
+			err = d.trees.prepareTop(d.trees.programs[k], p.EntropyTop)
+		}
 		if err != nil {
 			return err
 		}

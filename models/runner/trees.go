@@ -23,6 +23,7 @@ type trees struct {
 	last          hostTree              // the last tree; its programs are nil if the last draft was a chain
 	distributions distributionRows
 	pruner        pruner
+	top           topEntropies
 
 	hostPass    kv.Pass          // beams chosen by the host, at any level
 	hostForward []webgpu.Program // their blocks and logits, by bucket; compiled at first use
@@ -44,6 +45,7 @@ type hostTree struct {
 	order    []int32       // scratch: a level's candidates by rank
 	scores   []float32     // V of the beams that the host chose
 	broken   int           // first level with logits that are not finite; -1: none
+	top      bool          // entropies are of the likeliest tokens alone
 }
 
 // levelMemory is the memory of a level.
@@ -56,8 +58,8 @@ type levelMemory struct {
 }
 
 // begin starts a tree after base committed tokens.
-func (g *hostTree) begin(p *treePrograms, base int, rule candidateRule) {
-	g.programs, g.base, g.rule = p, base, rule
+func (g *hostTree) begin(p *treePrograms, base int, rule candidateRule, top bool) {
+	g.programs, g.base, g.rule, g.top = p, base, rule, top
 	g.levels, g.values, g.first, g.broken = g.levels[:0], g.values[:0], g.first[:0], -1
 }
 
@@ -132,7 +134,10 @@ func (g *hostTree) decode(out *proposal, n int, estimated bool) {
 	l, level := g.add(n, estimated), g.last()
 	for beam := range n {
 		got := sample.Decode(words[out.at:], beam, k)
-		if l.Entropies[beam] = got.Entropy; !got.Finite() && g.broken < 0 {
+		if l.Entropies[beam] = got.Entropy; g.top {
+			l.Entropies[beam] = out.topEntropy(beam)
+		}
+		if !got.Finite() && g.broken < 0 {
 			g.broken = level
 		}
 		for i := range k {
@@ -225,6 +230,11 @@ func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 	if err != nil {
 		return err
 	}
+	if r.EntropyTop == 0 {
+		t.top.count = 0
+	} else if err := t.prepareTop(p, r.EntropyTop); err != nil {
+		return err
+	}
 	if rule == drawn {
 		if drawParams(r.Sampling, 0, true).Words()[0] == 0 {
 			return errors.New("runner: children cannot be drawn without replacement at temperature 0; rank them")
@@ -253,7 +263,8 @@ func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 		if err := d.writeDraw(r.Sampling, spec.StreamTarget, r.Coupled && r.Sampling.Temperature > 0); err != nil {
 			return err
 		}
-		d.programs = append(d.programs, d.rootForward[rows-1], p.root.rank)
+		d.programs = append(d.programs, d.rootForward[rows-1])
+		t.rank(&p.root)
 	}
 	for level := range r.Depth {
 		beams := given(r, level)
@@ -266,7 +277,7 @@ func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 			return err
 		}
 	}
-	t.readLevels(&p.root.result, p.levels[:r.Depth])
+	t.readLevels(&p.root, p.levels[:r.Depth])
 	return nil
 }
 
@@ -274,7 +285,7 @@ func (t *trees) start(ctx context.Context, r *spec.DraftRequest) error {
 func (t *trees) end(r *spec.DraftRequest) ([]spec.Level, error) {
 	d := t.draft
 	p := t.programs[r.K]
-	t.last.begin(p, d.seq.Len(), ruleOf(r))
+	t.last.begin(p, d.seq.Len(), ruleOf(r), t.top.count > 0)
 	t.last.decode(&p.root, 1, d.estimator != nil)
 	t.decodeLevels(p.levels[:r.Depth], 0, r.Layout)
 	return t.drafted()
@@ -337,22 +348,22 @@ func (t *trees) addForward(l *levelPrograms, rule candidateRule) {
 	if rule == drawn {
 		d.programs = append(d.programs, l.forward, l.store, l.out.draw)
 	} else {
-		d.programs = append(d.programs, l.forward, l.out.rank)
+		d.programs = append(d.programs, l.forward)
+		t.rank(&l.out)
 	}
 	if d.estimator != nil {
 		d.programs = append(d.programs, l.out.accept)
 	}
 }
 
-// readLevels reads the levels back, and a result before them if before is not nil.
-func (t *trees) readLevels(before *result, levels []levelPrograms) {
-	d := t.draft
-	d.regions = d.regions[:0]
+// readLevels reads the levels back, and a proposal before them if before is not nil.
+func (t *trees) readLevels(before *proposal, levels []levelPrograms) {
+	t.draft.regions = t.draft.regions[:0]
 	if before != nil {
-		d.regions = before.read(d.regions)
+		t.read(before)
 	}
 	for i := range levels {
-		d.regions = levels[i].out.result.read(d.regions)
+		t.read(&levels[i].out)
 	}
 }
 
@@ -512,6 +523,11 @@ func (t *trees) expand(beams []int32) ([]spec.Level, error) {
 	if err := t.prepareHost(g.programs, n); err != nil {
 		return nil, err
 	}
+	if g.top {
+		if err := t.prepareTop(g.programs, t.top.count); err != nil {
+			return nil, err
+		}
+	}
 	first := len(d.slots)
 	if err := t.placeBeams(&t.hostPass, beams); err != nil {
 		return nil, err
@@ -522,11 +538,13 @@ func (t *trees) expand(beams []int32) ([]spec.Level, error) {
 		return nil, err
 	}
 	out := g.programs.hostProposal(n)
-	d.programs = append(d.programs[:0], t.hostForward[kv.Bucket(n)], out.rank)
+	d.programs = append(d.programs[:0], t.hostForward[kv.Bucket(n)])
+	t.rank(out)
 	if d.estimator != nil {
 		d.programs = append(d.programs, out.accept)
 	}
-	d.regions = out.result.read(d.regions[:0])
+	d.regions = d.regions[:0]
+	t.read(out)
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,8 @@ type proposal struct {
 	rank      webgpu.Program // the best candidates
 	draw      webgpu.Program // candidates drawn without replacement; compiled at first use
 	accept    webgpu.Program // acceptance head; 0 without one
+	top       webgpu.Program // entropies of the likeliest tokens; compiled at first use
+	filtered  result         // their records, sample.RecordFilter's
 }
 
 // levelPrograms holds the programs and views of a level after the root's.

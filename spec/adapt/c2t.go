@@ -143,8 +143,9 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	var levels []spec.Level
 	pruned := false // by the device
 	err := c.Consume(ctx, seq, func(pending []int32) (err error) {
-		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
-		if !c.drafter.OnePruning {
+		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling,
+			EntropyTop: c.drafter.Classifier.EntropyTop}
+		if !c.drafter.OnePruning && r.EntropyTop == 0 {
 			request := r
 			request.Depth, request.Nodes, request.Ahead = depth-1, b.Nodes, c.passes.next(depth-1)
 			request.Classifier, request.Beta = c.network, c.drafter.Beta

@@ -15,7 +15,7 @@ const KindC2T = "c2t"
 // Construction Method in Speculative Decoding", §3.1), as a file names them.
 const (
 	FeatureProbability = "probability" // Π q along the path from the root, the node's own included
-	FeatureEntropy     = "entropy"     // nats, of the whole distribution that the node was drawn from: its parent's
+	FeatureEntropy     = "entropy"     // nats, of the distribution that the node was drawn from: its parent's
 	FeatureDepth       = "depth"       // 1 for a child of the root
 )
 
@@ -23,9 +23,11 @@ const (
 // and a sigmoid, 3→48→1 in the paper.
 type C2TClassifier struct {
 	spec.CalibrationHeader
-	Features []string  `json:"features"` // names of the inputs, in order; one to three of them
-	Mean     []float64 `json:"mean"`     // per input; input i is (feature - Mean[i]) / Scale[i]
-	Scale    []float64 `json:"scale"`
+	Features []string `json:"features"` // names of the inputs, in order; one to three of them
+	// EntropyTop, if not 0, is the number of likeliest tokens that the entropy is of, renormalised; 0: of all.
+	EntropyTop int       `json:"entropy_top,omitempty"`
+	Mean       []float64 `json:"mean"` // per input; input i is (feature - Mean[i]) / Scale[i]
+	Scale      []float64 `json:"scale"`
 	// Hidden holds the first layer's weights (hidden, inputs), HiddenBias its biases.
 	Hidden     [][]float64 `json:"hidden"`
 	HiddenBias []float64   `json:"hidden_bias"`
@@ -70,6 +72,10 @@ func (c *C2TClassifier) Validate() error {
 			return fmt.Errorf("field features: %.80q is unknown or twice there, want %s, %s or %s", f,
 				FeatureProbability, FeatureEntropy, FeatureDepth)
 		}
+	}
+	if n := c.EntropyTop; n < 0 || n > 0 && !slices.Contains(c.Features, FeatureEntropy) {
+		return fmt.Errorf("field entropy_top is %d, want a number of tokens, with %s among the features", n,
+			FeatureEntropy)
 	}
 	if hidden < 1 || hidden > maxHidden {
 		return fmt.Errorf("field hidden has %d rows, want 1 to %d", hidden, maxHidden)

@@ -4,6 +4,7 @@ package method
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"foretoken/spec"
@@ -326,8 +327,8 @@ var adapterRows = []Adapter{
 		programs: func(c *Config, p *spec.Programs) {
 			switch {
 			case c.Drafter == DrafterChain:
-			case c.OnePruning:
-				p.Draft = spec.DraftExpanded
+			case c.OnePruning, c.Fitted.C2T.EntropyTop > 0:
+				p.Draft, p.EntropyTop = spec.DraftExpanded, c.Fitted.C2T.EntropyTop
 			default:
 				p.Draft, p.Classifier = spec.DraftPruned, c.Fitted.C2T.Network()
 			}
@@ -355,6 +356,10 @@ func checkAcceptance(c *Config) error {
 }
 
 func checkC2T(c *Config) error {
+	if top := c.Fitted.C2T.EntropyTop; top > 0 && c.Drafter == DrafterChain {
+		return fmt.Errorf("spec: the classifier reads the entropy of the %d likeliest tokens, which trees have and "+
+			"chains don't; use the eagle2 drafter, or a classifier trained without --entropy-top", top)
+	}
 	if c.Threshold >= 1 {
 		return spec.Refuse("threshold", "is %v, want less than 1 for c2t: no confidence exceeds it", c.Threshold)
 	}

@@ -174,7 +174,8 @@ func (d *DraftModel) propose() {
 		for d.Request.Layout != nil && len(l.Candidates) < (b+1)*d.Request.K { // a place for which there is no token
 			l.Candidates = append(l.Candidates, spec.Candidate{LogQ: float32(math.Inf(-1)), Beam: int32(b)})
 		}
-		plain := Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
+		plain := Distribution(spec.Sampling{Temperature: 1, TopK: d.Request.EntropyTop},
+			d.Script.Logits(from.at, d.Differ))
 		l.Entropies = append(l.Entropies, float32(Entropy(plain)))
 		if d.Accept {
 			l.Accepts = append(l.Accepts, d.Chance(from.at))
