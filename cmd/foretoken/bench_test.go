@@ -133,7 +133,7 @@ func TestBenchEndToEnd(t *testing.T) {
 				t.Errorf("%s of %s: %v ±%v, want %+v (%v, %v)", name, row.Method, mean, sd, want, err, errSD)
 			}
 		}
-		if measures != 18 || counts != 3 {
+		if measures != 20 || counts != 3 {
 			t.Errorf("%d columns have a deviation and %d an interval", measures, counts)
 		}
 	}

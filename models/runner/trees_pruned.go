@@ -36,11 +36,12 @@ func (p *pruner) holds(c *spec.NodeClassifier) bool {
 }
 
 // preparePruned compiles the programs of trees of k candidates a beam and up to depth passes after the root's whose
-// beams a classifier chooses. If the device cannot run the classifier, it compiles programs for one run a level.
+// beams a classifier chooses. If the device cannot run the classifier, it compiles programs for one run a level, over
+// beams that the host chooses.
 func (t *trees) preparePruned(depth, k int, c *spec.NodeClassifier) error {
 	g := t.draft.Graph
-	if k > tree.MostPruned || len(c.Units) > tree.MostPruneUnits {
-		return t.prepareExpanded(depth, k)
+	if k > tree.MostPruned || depth > levelLimit(k) || len(c.Units) > tree.MostPruneUnits {
+		return t.prepareExpanded(0, k)
 	}
 	p, err := t.programsFor(depth, k)
 	if err != nil {

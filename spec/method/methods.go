@@ -327,8 +327,8 @@ var adapterRows = []Adapter{
 		programs: func(c *Config, p *spec.Programs) {
 			switch {
 			case c.Drafter == DrafterChain:
-			case c.OnePruning, c.Fitted.C2T.EntropyTop > 0:
-				p.Draft, p.EntropyTop = spec.DraftExpanded, c.Fitted.C2T.EntropyTop
+			case c.OnePruning, c.Fitted.C2T.EntropyTop > 0: // the host chooses the beams of every level
+				p.Draft, p.Depth, p.EntropyTop = spec.DraftExpanded, 0, c.Fitted.C2T.EntropyTop
 			default:
 				p.Draft, p.Classifier = spec.DraftPruned, c.Fitted.C2T.Network()
 			}
