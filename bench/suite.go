@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -295,7 +296,8 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 
 // resolve checks that the rows that others are compared with are there.
 func (b *groupBuilder) resolve() error {
-	for name, against := range b.group.Against {
+	for _, name := range slices.Sorted(maps.Keys(b.group.Against)) {
+		against := b.group.Against[name]
 		if !slices.ContainsFunc(b.group.Methods, func(m Method) bool { return m.Name == against }) { // bound: rows²
 			return fmt.Errorf("the row %q is compared with %q, which is no row of the table", name, against)
 		}
