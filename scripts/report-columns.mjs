@@ -254,6 +254,17 @@ function bench({ rows }) {
   );
 }
 
+/**
+ * Whether a ratio with its interval shows what a paper claims, that it is at most, or at least, some bound: reproduced
+ * where it does and the interval leaves out 1, not reproduced where the interval leaves out the bound.
+ */
+export function verdict({ ratio, low, high }, which, bound) {
+  const [value, near, far, limit] = which === "most" ? [ratio, low, high, bound] : [-ratio, -high, -low, -bound];
+  const none = which === "most" ? 1 : -1;
+  if (near > limit) return "not reproduced";
+  return value <= limit && (limit >= none || far < none) ? "reproduced" : "undecided";
+}
+
 /** The ratios of a row to its last baseline: changes with their intervals. */
 function compared(ratios) {
   if (!ratios) return {};
@@ -264,6 +275,7 @@ function compared(ratios) {
     tokens_ratio: text(ratios.tokens),
     tau_ratio: text(ratios.tau),
     pairs: `${ratios.calls.n} × ${ratios.seeds}`,
+    ratios,
   };
 }
 

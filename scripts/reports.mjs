@@ -15,6 +15,7 @@
  *   <!-- table: NAME COLUMN ... [; ROW & PATTERN* ...] -->   ends with a line <!-- end -->
  *   <!-- figure: NAME ROW.COLUMN [vs|over ROW.COLUMN] -->1.65×<!-- end -->
  *   <!-- figure: NAME least|most COLUMN [; ROW & PATTERN* ...] -->1.65×<!-- end -->
+ *   <!-- figure: NAME verdict ROW.RATIO most|least BOUND -->reproduced<!-- end -->
  *
  * `vs` gives the change in per cent, `over` the quotient. The columns of each kind of report are in report-columns.mjs.
  */
@@ -25,7 +26,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { differences } from "./attacks.mjs";
 import { complaints, differs, hashes, readBy } from "./prompts.mjs";
-import { columnOf, format, rowsOf, setting } from "./report-columns.mjs";
+import { columnOf, format, rowsOf, setting, verdict } from "./report-columns.mjs";
 
 const WIDTH = 120;
 const BLOCK = /^(<!-- table: (.+) -->)\n[^]*?^<!-- end -->$/gm;
@@ -136,6 +137,12 @@ export class Reports {
         .filter((value) => typeof value === "number");
       if (values.length === 0) throw new Error(`report ${name} has no column ${column}`);
       return format(column, which === "least" ? Math.min(...values) : Math.max(...values));
+    }
+    const claim = /^verdict (.+)\.(calls|tokens|tau|speed) (most|least) ([\d.]+)$/.exec(of);
+    if (claim) {
+      const [, row, ratio, which, bound] = claim;
+      const [ratios] = this.value(name, `${row}.ratios`);
+      return verdict(ratios[ratio], which, Number(bound));
     }
     const [first, how, second] = of.split(/ (vs|over) /);
     const [value, column] = this.value(name, first);

@@ -5,6 +5,7 @@ import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
 import { commented, differences, stated } from "./attacks.mjs";
+import { verdict } from "./report-columns.mjs";
 import { pages, reported, withoutMarks } from "./reports.mjs";
 
 const measure = (mean) => ({ mean, sd: 0, n: 2 });
@@ -155,11 +156,29 @@ test("a row that is compared with another has the changes with their intervals",
   );
   writeFileSync(page("ratios"), "<!-- table: ratios calls_ratio tokens_ratio tau_ratio pairs -->\n<!-- end -->\n");
   assert.deepEqual(pages(root, false), []);
+  const claim = "x <!-- figure: ratios verdict hetero.tokens most 0.92 --><!-- end -->\n";
+  writeFileSync(page("claim"), claim);
+  assert.deepEqual(pages(root, false), []);
+  assert.match(readFileSync(page("claim"), "utf8"), /-->reproduced<!-- end -->/);
   const [line] = readFileSync(page("ratios"), "utf8").match(/^\| hetero.*$/m);
   assert.equal(
     line,
     "| hetero | −6.7 % (−8.5 % to +1.0 %) | −14.5 % (−20.0 % to −10.0 %) | +7.0 % (+5.0 % to +9.0 %) | 40 × 2 |",
   );
+});
+
+test("an interval decides a claim, or leaves it open", () => {
+  for (const [ratio, low, high, which, bound, want] of [
+    [0.85, 0.8, 0.9, "most", 0.92, "reproduced"],
+    [0.9, 0.8, 1.01, "most", 0.92, "undecided"], // the interval holds 1
+    [0.94, 0.9, 0.98, "most", 0.92, "undecided"], // and here the bound
+    [0.97, 0.95, 0.99, "most", 0.92, "not reproduced"],
+    [0.99, 0.97, 1.01, "most", 1, "reproduced"],
+    [1.2, 1.1, 1.3, "least", 1.13, "reproduced"],
+    [1.1, 1.05, 1.15, "least", 1.13, "undecided"],
+    [1.05, 1.01, 1.1, "least", 1.13, "not reproduced"],
+  ])
+    assert.equal(verdict({ ratio, low, high }, which, bound), want, `${ratio} at ${which} ${bound}`);
 });
 
 test("marks within code are text", () => {
