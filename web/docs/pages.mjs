@@ -26,6 +26,7 @@ export const SECTIONS = [
       "methods",
       "drafters",
       "adapters",
+      "papers",
       "models",
       "built-in-pair",
       "troubleshooting",

@@ -13,7 +13,7 @@ const LINES: Readonly<Record<string, string>> = {
   ngram: "No draft model: proposes what followed the same words earlier in the text. Good for repetitive text.",
   "ngram-simple": "Looks for the last long run of the same tokens in the text.",
   "ngram-map": "Like simple lookup, with a map that grows with the text.",
-  hetero: "Sorts rounds into entropy bins: predictable rounds draft deeper, and all rounds prune unlikely nodes.",
+  hetero: "Sorts rounds into entropy bins: predictable rounds draft deeper and verify fewer nodes.",
   c2t: "A small classifier decides which nodes of the tree to expand.",
   "c2t-chain": "A small classifier decides when the chain ends.",
   acceptance: "A trained head estimates acceptance and ends the tree when no branch is likely to be accepted.",
