@@ -309,7 +309,7 @@ func uses(full bool) []use {
 					few := adapter == method.AdapterNames()[0] || verifier == method.VerifierMatch
 					c := method.ByName(drafter)
 					c.Source, c.Adapt, c.Verifier = source, adapter, verifier
-					bins := &adapt.HeteroCalibration{}
+					bins := &adapt.HeteroCalibration{Fits: []*adapt.HeteroFit{{}, {Temperature: 1}}}
 					bins.Fingerprint = bins.Fingerprint.WithTree(c.TopK, c.Depth, c.Nodes)
 					c.Fitted = method.Fitted{Hetero: bins, C2T: &adapt.C2TClassifier{}, Head: true}
 					// An acceptance head reads the hidden states of a draft model.
