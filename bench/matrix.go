@@ -276,6 +276,9 @@ type Matrix struct {
 	// speedup; 0: 8.
 	Block   int
 	NoScore bool // leave out the target's loss on the outputs
+	// Counts measures no times: nothing is warmed up, plain decoding runs once for each prompt and repetition, and
+	// cells have no speed.
+	Counts bool
 	// Judge, when not nil, checks an output as a text of a programming language.
 	Judge func(prompt, output string) Judgement
 	// Fingerprint identifies the device and the models, so that cells of another pair are not reused.
@@ -307,7 +310,7 @@ const cellFormat = 4
 func (p *Matrix) key(m *Method, prompt *Prompt, rep int) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Judge != nil},
-		m.Request.Fitted.Files()...))
+	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Judge != nil,
+		p.Counts}, m.Request.Fitted.Files()...))
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }

@@ -110,6 +110,28 @@ type Report struct {
 	Rows   []Row  `json:"rows"` // per method in the matrix's order: all prompts, then each category
 	// Missing lists the methods without rows and the prompts that no method ran on, with the reason.
 	Missing []Missing `json:"missing,omitempty"`
+	Quick   bool      `json:"quick,omitempty"`  // made with a few prompts, which decide nothing
+	Tables  []Group   `json:"tables,omitempty"` // of a suite, which share rows
+}
+
+// Group is a table of a suite: methods to compare with each other.
+type Group struct {
+	Name    string   `json:"name"` // such as papers/mars-theta
+	Title   string   `json:"title"`
+	Methods []Method `json:"-"`
+	Rows    []string `json:"rows"` // the names of its methods
+	// Artefacts are the files that rows need.
+	Artefacts []string `json:"-"`
+	// Categories tells that readers compare the rows by category.
+	Categories bool `json:"categories,omitempty"`
+	// Against maps a method to the row it is compared with, if any.
+	Against map[string]string `json:"against,omitempty"`
+	// Curve names the rows of the curve of Tokens over acceptance length, and OnCurve the rows compared with it at
+	// their own acceptance length.
+	Curve   []string `json:"curve,omitempty"`
+	OnCurve []string `json:"on_curve,omitempty"`
+	Figures []string `json:"figures,omitempty"` // figures of the group: see the Figure constants
+	Note    string   `json:"note,omitempty"`    // how to read it
 }
 
 // Missing is a method that did not finish, or a prompt that does not fit the context.

@@ -93,6 +93,12 @@ type runner struct {
 	long   map[*Prompt]bool // prompts that do not fit the context
 	scores map[string]score
 	judged map[string]Judgement
+	plains map[string]plainRun // with Matrix.Counts: by sampling, prompt and repetition
+}
+
+type plainRun struct {
+	cell Cell
+	ids  []int32
 }
 
 type score struct {
@@ -105,7 +111,7 @@ type score struct {
 // prompt to prompt. emit receives every cell, also the ones of Matrix.Finished. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, matrix Matrix, emit func(Cell)) error {
 	b := &runner{matrix: matrix, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
-		judged: map[string]Judgement{}}
+		judged: map[string]Judgement{}, plains: map[string]plainRun{}}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -263,7 +269,7 @@ func (b *runner) block(ctx context.Context, block []*entry, prompt *Prompt, rep 
 	if reversed {
 		slices.Reverse(todo)
 	}
-	base, want, err := b.measure(ctx, plain, prompt, rep)
+	base, want, err := b.plain(ctx, plain, prompt, rep)
 	if err != nil { // without its base the block has no speedup
 		if errors.Is(err, foretoken.ErrContextFull) && b.matrix.Problem != nil {
 			b.long[prompt] = true
@@ -283,7 +289,7 @@ func (b *runner) block(ctx context.Context, block []*entry, prompt *Prompt, rep 
 		}
 		cells, outputs = append(cells, cell), append(outputs, ids)
 	}
-	if len(todo) > 0 {
+	if len(todo) > 0 && !b.matrix.Counts {
 		after, ids, err := b.measure(ctx, plain, prompt, rep)
 		if err != nil {
 			return b.failed(ctx, plain, prompt, err)
@@ -310,6 +316,25 @@ func (b *runner) block(ctx context.Context, block []*entry, prompt *Prompt, rep 
 		b.progress(1)
 	}
 	return nil
+}
+
+// plain measures plain decoding, or with Matrix.Counts returns it from an earlier block.
+func (b *runner) plain(ctx context.Context, m *entry, prompt *Prompt, rep int) (Cell, []int32, error) {
+	if !b.matrix.Counts {
+		return b.measure(ctx, m, prompt, rep)
+	}
+	key := fmt.Sprint(m.sampling(), prompt.ID, rep)
+	known, ok := b.plains[key]
+	if !ok {
+		var err error
+		if known.cell, known.ids, err = b.measure(ctx, m, prompt, rep); err != nil {
+			return known.cell, nil, err
+		}
+		b.plains[key] = known
+	}
+	known.cell.Key = b.matrix.key(&m.Method, prompt, rep)
+	b.label(&known.cell, m, prompt, rep)
+	return known.cell, known.ids, nil
 }
 
 // resume emits a cell that was measured earlier, if it exists.
@@ -368,6 +393,9 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 	}
 	// Compilation and other first-use work does not count. A reopened device has to warm up again.
 	losses := b.s.Losses()
+	if b.matrix.Counts {
+		m.warm = 1 + losses
+	}
 	for try := 0; m.warm != 1+losses && try < 3; try++ {
 		if _, err := b.s.Generate(ctx, prompt.Prompt, warmup(request), nil); err != nil {
 			return cell, nil, err
@@ -404,7 +432,7 @@ func (b *runner) measure(ctx context.Context, m *entry, prompt *Prompt, rep int)
 			figures.DecisionNS, figures.DecodeNS, figures.Rounds, figures.Joint, figures.Submits = 0, 0, 0, 0, 0
 		}
 	}
-	if d > 0 {
+	if d > 0 && !b.matrix.Counts {
 		cell.TokS = float64(result.Stats.OutputTokens) / d.Seconds()
 	}
 	if err := b.score(ctx, &cell, result); err != nil {

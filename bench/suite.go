@@ -19,21 +19,6 @@ import (
 	"foretoken/spec/adapt"
 )
 
-// Group is a table of a suite: methods to compare with each other.
-type Group struct {
-	Name    string   `json:"name"` // such as papers/mars-theta
-	Title   string   `json:"title"`
-	Methods []Method `json:"-"`
-	// Against maps a method to the row it is compared with, if any.
-	Against map[string]string `json:"against,omitempty"`
-	// Curve names the rows of the curve of Tokens over acceptance length, and OnCurve the rows compared with it at
-	// their own acceptance length.
-	Curve   []string `json:"curve,omitempty"`
-	OnCurve []string `json:"on_curve,omitempty"`
-	Figures []string `json:"figures,omitempty"` // figures of the group: see the Figure constants
-	Note    string   `json:"note,omitempty"`    // how to read it
-}
-
 // The figures of a group.
 const (
 	FigureEntropy   = "entropy"   // acceptance by entropy of the draft's distribution
@@ -79,7 +64,7 @@ func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 		}
 		b := &groupBuilder{o: o, makes: makes, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
 			Name: SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures,
-			Note: t.Note}}
+			Note: t.Note, Categories: t.Categories}}
 		err := b.rows(t.Rows, variables{}, "rows")
 		for _, patterns := range []struct {
 			of   []string
@@ -287,7 +272,7 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 	if file := text[&r.Classifier]; file != "" {
 		b.classifier(m, file, r.AnyPair)
 	}
-	b.group.Methods = append(b.group.Methods, *m)
+	b.group.Methods, b.group.Rows = append(b.group.Methods, *m), append(b.group.Rows, name)
 	if against != "" && against != name {
 		b.group.Against[name] = against
 	}
@@ -325,6 +310,7 @@ func (b *groupBuilder) matching(patterns []string) (names []string, err error) {
 
 // artefact reads a file that a row needs, and marks the row as missing where there is none or use refuses it.
 func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) error) {
+	b.group.Artefacts = append(b.group.Artefacts, file)
 	var data []byte
 	err := fs.ErrNotExist
 	if b.o.Artefact != nil {

@@ -44,7 +44,8 @@ type SuitePair struct {
 	Target  string `json:"target"`  // "" is the built-in target
 	Draft   string `json:"draft"`   // "" is the built-in draft, or none with a target
 	Source  string `json:"source"`  // eagle3: rows draft from the target's EAGLE-3 head; "": from the draft
-	Prompts string `json:"prompts"` // "": the prompts that the command names
+	Prompts string `json:"prompts"` // the file of prompts, unless the command names one for the built-in target
+	Fit     string `json:"fit"`     // the file of prompts that artefacts are fitted on, {fit} in their commands
 }
 
 // Artefact is a file that rows need, and the command that makes it: its subcommand and options without those of the
@@ -65,6 +66,8 @@ type SuiteTable struct {
 	Curve   []string `json:"curve"`
 	OnCurve []string `json:"on_curve"`
 	Note    string   `json:"note"`
+	// Categories tells that readers compare the rows by category of the prompts.
+	Categories bool `json:"categories"`
 	// Paper holds the paper's own figures for the table, which only the documentation reads.
 	Paper json.RawMessage `json:"paper"`
 	Rows  []SuiteRow      `json:"rows"`
@@ -193,12 +196,26 @@ func validateRows(rows []SuiteRow, at string) error {
 	return nil
 }
 
+// NeededArtefacts returns the files that rows of groups need and the commands that make them, in the file's order.
+func (f *SuiteFile) NeededArtefacts(groups []Group, o SuiteOptions) (needed []Artefact, err error) {
+	err = f.eachArtefact(&o, func(file, make string) error {
+		needs := func(g Group) bool { return slices.Contains(g.Artefacts, file) } // bound: rows
+		if slices.ContainsFunc(groups, needs) {                                   // bound: tables
+			needed = append(needed, Artefact{File: file, Make: make})
+		}
+		return nil
+	})
+	return needed, err
+}
+
 // eachArtefact calls work with the files that rows need and the commands that make them.
 func (f *SuiteFile) eachArtefact(o *SuiteOptions, work func(file, make string) error) error {
 	for i := range f.Artefacts {
 		a := &f.Artefacts[i]
 		one := func(v variables) error {
-			v["artefacts"], v["models"] = "{artefacts}", "{models}" // which whoever runs the command replaces
+			for _, name := range []string{"artefacts", "models", "fit"} { // replaced by whoever runs the command
+				v[name] = "{" + name + "}"
+			}
 			file, err := v.in(a.File)
 			if err != nil {
 				return err

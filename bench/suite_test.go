@@ -3,8 +3,10 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -212,4 +214,49 @@ func TestTokensAtEqualLength(t *testing.T) {
 			t.Errorf("at %v: %v, %v, want %v, %v", c.length, got, ok, c.want, c.ok)
 		}
 	}
+}
+
+// TestRowsGetAsManyPromptsAsTheyNeed: a row whose ratio is the same on every prompt needs the fewest, and a row of a
+// large tree has its own sizes.
+func TestRowsGetAsManyPromptsAsTheyNeed(t *testing.T) {
+	f, err := ParseSuite("small.json", []byte(`{"title": "s",
+"tables": [{"name": "one", "title": "t", "repeat": 1, "rows": [
+{"name": "plain", "method": "none"}, {"name": "chain", "method": "chain", "against": "plain"},
+{"name": "wide", "method": "eagle2:nodes=200"}, {"name": "unsteady", "method": "ngram", "against": "plain"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := f.Groups("", SuiteOptions{MaxNodes: 200, Common: foretoken.Request{MaxTokens: 3, Seed: 5}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &uneven{}
+	r := SuiteRun{Groups: groups, Small: Sizes{Prompts: 5, MostPrompts: 8, Seeds: 3, Width: 0.02},
+		Big: Sizes{Prompts: 1, MostPrompts: 1, Seeds: 1, MaxTokens: 2}}
+	for i := range 8 {
+		r.Matrix.Prompts = append(r.Matrix.Prompts, Prompt{ID: fmt.Sprint(i), Prompt: strings.Repeat("x", i+1)})
+	}
+	rows, tokS := map[string]int{}, 0.0
+	emit := func(c Cell) { rows[c.Method]++; tokS += c.TokS }
+	if err := r.Run(context.Background(), s, emit); err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]int{"plain": 8, "chain": 5, "wide": 1, "unsteady": 8}; !maps.Equal(rows, want) || tokS != 0 {
+		t.Errorf("cells %v, want %v; speeds %v", rows, want, tokS)
+	}
+	if want := 8 + 1 + 5 + 1 + 8; len(s.ran) > want+6 { // plain decoding once for each stage that needs it
+		t.Errorf("%d requests: %v", len(s.ran), s.ran)
+	}
+}
+
+// uneven is scripted with n-grams that need more passes the longer the prompt is.
+type uneven struct{ scripted }
+
+func (s *uneven) Generate(ctx context.Context, prompt string, r foretoken.Request,
+	emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+	out, err := s.scripted.Generate(ctx, prompt, r, emit)
+	if err == nil && r.Policy == method.DrafterNgram {
+		out.Stats.Calls += len(prompt)
+	}
+	return out, err
 }

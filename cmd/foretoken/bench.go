@@ -40,6 +40,10 @@ type benchOptions struct {
 	json, csv   string
 	resume      string
 	artefacts   string
+	modelFolder string   // of models that a suite's pairs name
+	pairs       []string // of suites; empty: all
+	quick       bool
+	overPairs   bool // the suites run on their own pairs
 	profiled    bool
 	rows, beams int            // of --profile
 	perMethod   []bench.Method // of --methods
@@ -89,6 +93,9 @@ func benchCommand(c *console) *cobra.Command {
 			if o.profiled {
 				return o.profile(cmd.Context(), c)
 			}
+			if o.overPairs {
+				return o.runPairs(cmd.Context(), c)
+			}
 			return o.run(cmd.Context(), c)
 		},
 	}
@@ -124,6 +131,10 @@ func benchCommand(c *console) *cobra.Command {
 	f.IntVar(&o.beams, "beams", 1, "with --profile: beams per level of the draft")
 	f.StringVar(&o.artefacts, "artefacts", "",
 		"folder with the classifiers and calibrations that only some rows of a suite need")
+	f.StringVar(&o.modelFolder, "models", "build/testmodels", "folder with the models that the pairs of a suite name")
+	f.StringSliceVar(&o.pairs, "pairs", nil, "the pairs of a suite to run on (default all that it names)")
+	f.BoolVar(&o.quick, "quick", false, "with a suite's pairs: a few short prompts, no times and nothing fitted, "+
+		"which decides nothing")
 	return cmd
 }
 
@@ -158,7 +169,17 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		asUsage(spec.CheckSettings(foretoken.Settings(), &o.common))); err != nil {
 		return err
 	}
-	if o.prompts == "" && !o.profiled {
+	for _, name := range o.suites {
+		found, err := bench.FindSuite(name)
+		if err != nil {
+			return usagef("--suite: %s", oneLine(err.Error()))
+		}
+		o.files = append(o.files, found...)
+	}
+	if o.overPairs = o.ofPairs(given); !o.overPairs && (o.quick || len(o.pairs) > 0) {
+		return usagef("--quick and --pairs are for suites on their own pairs: give --suite, and no models or methods")
+	}
+	if o.prompts == "" && !o.profiled && !o.overPairs {
 		return usagef("no prompts: give --prompts with a file of one JSON object a line")
 	}
 	if err := o.completeProfile(given); err != nil {
@@ -167,13 +188,6 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	o.repeatGiven = given.Changed("repeat")
 	if len(o.suites) > 0 && given.Changed("temperature") {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
-	}
-	for _, name := range o.suites {
-		found, err := bench.FindSuite(name)
-		if err != nil {
-			return usagef("--suite: %s", oneLine(err.Error()))
-		}
-		o.files = append(o.files, found...)
 	}
 	if !given.Changed("methods") && len(o.suites) == 0 && !o.profiled {
 		o.methods = []string{benchMethods}
@@ -187,8 +201,9 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 			return usagef("--methods: %s", oneLine(err.Error()))
 		}
 	}
-	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
-		slices.ContainsFunc(o.files, (*bench.SuiteFile).NeedsHead)
+	needs := func(m bench.Method) bool { return m.Request.NeedsHead() }
+	o.models.useHead = slices.ContainsFunc(o.perMethod, needs) || // bound: methods and suites of a command
+		slices.ContainsFunc(o.files, (*bench.SuiteFile).NeedsHead) // bound: methods and suites of a command
 	for _, f := range o.files {
 		if !given.Changed("max-nodes") {
 			o.models.nodes = max(o.models.nodes, f.Nodes)
@@ -255,9 +270,8 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		seen[p.ID] = true
 	}
 	r := &benchRun{benchOptions: o, c: c}
-	checker := gocheck.New()
 	r.matrix = bench.Matrix{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
-		Judge: func(prompt, output string) bench.Judgement { return bench.Judgement(checker.Output(prompt, output)) }}
+		Judge: judge()}
 	var store *fit.Journal
 	if o.resume != "" {
 		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {
@@ -319,6 +333,12 @@ func (r *benchRun) against() map[string][]string {
 	return all
 }
 
+// judge returns a function that parses and type-checks outputs as Go.
+func judge() func(prompt, output string) bench.Judgement {
+	checker := gocheck.New()
+	return func(prompt, output string) bench.Judgement { return bench.Judgement(checker.Output(prompt, output)) }
+}
+
 // settings describes the settings that all rows share.
 func (r *benchRun) settings() string {
 	length := fmt.Sprintf("%d tokens each", r.common.MaxTokens)
@@ -328,7 +348,8 @@ func (r *benchRun) settings() string {
 	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.matrix.Prompts)-bench.Skipped(r.missing), length, r.common.Seed)
 }
 
-func (r *benchRun) choose(s *session) error {
+// suiteOptions returns the options of suites for the prompts and the models.
+func (r *benchRun) suiteOptions(s *session) bench.SuiteOptions {
 	var categories []string
 	for _, p := range r.matrix.Prompts {
 		if !slices.Contains(categories, p.Category) {
@@ -340,6 +361,11 @@ func (r *benchRun) choose(s *session) error {
 	if r.repeatGiven {
 		o.Repeat = r.repeat
 	}
+	return o
+}
+
+func (r *benchRun) choose(s *session) error {
+	o := r.suiteOptions(s)
 	for _, f := range r.files {
 		groups, err := f.Groups("", o)
 		if err != nil {
@@ -352,6 +378,11 @@ func (r *benchRun) choose(s *session) error {
 			}
 		}
 	}
+	return r.chooseRows(s)
+}
+
+// chooseRows sets the rows of the chosen tables and methods, and keeps what cannot be measured.
+func (r *benchRun) chooseRows(s *session) error {
 	every := r.groups
 	if len(r.perMethod) > 0 {
 		every = append([]bench.Group{{Name: "methods", Methods: r.perMethod}}, r.groups...)
@@ -360,8 +391,7 @@ func (r *benchRun) choose(s *session) error {
 	r.matrix.Methods, err = bench.MethodsOf(every)
 	r.matrix.Fingerprint = bench.Fingerprint(s.Session)
 	r.matrix.Problem = func(method, prompt string, err error) error {
-		m := bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())}
-		r.missing = append(r.missing, m)
+		r.missing = append(r.missing, bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())})
 		return nil
 	}
 	return err

@@ -369,3 +369,52 @@ func readReport(path string) (*bench.Report, error) {
 	r := &bench.Report{}
 	return r, json.Unmarshal(b, r)
 }
+
+// TestSuiteRunsOnItsPairs makes a table with the draft and with the head, and again from the kept cells.
+func TestSuiteRunsOnItsPairs(t *testing.T) {
+	dir := t.TempDir()
+	suite := write(t, "suite.json", []byte(`{"title": "s",
+"pairs": [{"name": "draft"}, {"name": "head", "source": "eagle3"},
+{"name": "absent", "target": "absent.gguf"}], "artefacts": [{"file": "cut.json", "make": "train c2t --cut 0.3"}],
+"tables": [{"name": "one", "title": "t", "repeat": 1, "rows": [
+{"name": "chain", "method": "chain:depth=2"},
+{"name": "cut", "method": "c2t-chain:threshold=0.5", "classifier": "cut.json", "against": "chain"},
+{"name": "unfitted", "method": "hetero:depth=3", "against": "chain"}]}]}`))
+	measure := func(report string) map[string]*bench.Report {
+		t.Helper()
+		o := call(t, "", "bench", "--device", "cpu", "--suite", suite, "--quick", "--prompts", benchPrompts(t),
+			"--models", dir, "--artefacts", dir, "--resume", filepath.Join(dir, "cells"), "--json",
+			filepath.Join(dir, report))
+		if o.code != exitOK || !strings.Contains(o.err, "the pair absent is left out") ||
+			!strings.Contains(o.out, "MISSING unfitted") {
+			t.Fatalf("code %d: %s%s", o.code, o.out, o.err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, report))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs := map[string]*bench.Report{}
+		if err := json.Unmarshal(data, &pairs); err != nil {
+			t.Fatal(err)
+		}
+		return pairs
+	}
+	first := measure("first.json")
+	if len(first) != 2 {
+		t.Fatalf("%d pairs", len(first))
+	}
+	for name, r := range first {
+		cut := r.Row("cut", "")
+		if cut == nil || !r.Quick || cut.Prompts != 3 || len(r.Tables) != 1 || len(r.Tables[0].Rows) != 3 ||
+			cut.Speedup.N != 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if first["draft"].Row("chain", "").Calls == first["head"].Row("chain", "").Calls {
+		t.Error("the head drafts as the draft does")
+	}
+	if again := measure("second.json"); !reflect.DeepEqual(again, first) {
+		t.Error("kept cells make another report")
+	}
+	oneError(t, "quick", call(t, "", "bench", "--prompts", benchPrompts(t), "--quick"), exitUsage, "--quick")
+}

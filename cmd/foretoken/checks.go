@@ -71,7 +71,7 @@ func want(flag string, value any, ok bool, what string) error {
 }
 
 func oneOfFlag(flag, value string, of []string) error {
-	if slices.Contains(of, value) {
+	if slices.Contains(of, value) { // bound: values of a flag
 		return nil
 	}
 	return usagef("--%s is %q, want %s%s", flag, value, orList(of), hint.DidYouMean(value, of))

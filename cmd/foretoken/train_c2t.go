@@ -121,7 +121,7 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 			return usagef("--entropy-top has %d, want numbers of 1 or more, each once", n)
 		}
 	}
-	if len(o.tops) > 0 && !slices.Contains(o.features, adapt.FeatureEntropy) {
+	if len(o.tops) > 0 && !slices.Contains(o.features, adapt.FeatureEntropy) { // bound: features of a node
 		return usagef("--entropy-top needs %s among the --features", adapt.FeatureEntropy)
 	}
 	if len(o.tops) > 1 && o.json {

@@ -1,0 +1,299 @@
+//go:build !js
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"foretoken"
+	"foretoken/bench"
+	"foretoken/fit"
+	"foretoken/internal/quote"
+	"foretoken/spec/method"
+)
+
+// ofPairs reports whether the suites run on the pairs of models that they name: the command names no models and no
+// other methods.
+func (o *benchOptions) ofPairs(given *pflag.FlagSet) bool {
+	if len(o.files) == 0 {
+		return false
+	}
+	own := []string{"target", "draft", "eagle3", "methods", "repeat", "limit", "per-category", "csv", "seed"}
+	return !slices.ContainsFunc(own, given.Changed) // bound: flags
+}
+
+// timedPrompts is the number of prompts on which the speeds of a suite are measured.
+const timedPrompts = 10
+
+// pairRun measures suites on one of their pairs.
+type pairRun struct {
+	*benchRun
+	pair  bench.SuitePair
+	store *fit.Journal
+}
+
+// runPairs makes the tables of suites with each of their pairs, and writes the reports by the pairs' names.
+func (o *benchOptions) runPairs(ctx context.Context, c *console) error {
+	var store *fit.Journal
+	if o.resume != "" {
+		var err error
+		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {
+			return err
+		}
+		defer store.Close()
+	}
+	var pairs []bench.SuitePair
+	for _, f := range o.files {
+		for _, p := range f.Pairs {
+			i := slices.IndexFunc(pairs, func(q bench.SuitePair) bool { return q.Name == p.Name }) // bound: pairs
+			if i >= 0 && pairs[i] != p {
+				return fmt.Errorf("the suites have two pairs %s", quote.Name(p.Name))
+			}
+			if i < 0 && (len(o.pairs) == 0 || slices.Contains(o.pairs, p.Name)) { // bound: pairs of files
+				pairs = append(pairs, p)
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return usagef("--pairs is %s, and the suites have none of them", strings.Join(o.pairs, ","))
+	}
+	reports := map[string]*bench.Report{}
+	for _, p := range pairs {
+		one := *o
+		run := &pairRun{benchRun: &benchRun{benchOptions: &one, c: c}, pair: p, store: store}
+		report, err := run.report(ctx)
+		if errors.Is(err, fs.ErrNotExist) {
+			c.note("the pair %s is left out: %v", p.Name, err)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("pair %s: %w", quote.Name(p.Name), err)
+		}
+		fmt.Fprintf(c.out, "pair %s\n", quote.Name(p.Name))
+		if err := run.print(report); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.out)
+		reports[p.Name] = report
+	}
+	if len(reports) == 0 {
+		return errors.New("none of the suites' pairs has its files")
+	}
+	return writeJSON(o.json, reports)
+}
+
+// open sets the models of the pair and opens them, and reads its prompts.
+func (r *pairRun) open(ctx context.Context) (*session, error) {
+	m := &r.models
+	for _, file := range []struct {
+		flag *string
+		name string
+	}{{&m.target, r.pair.Target}, {&m.draft, r.pair.Draft}} {
+		if *file.flag = file.name; file.name == "" {
+			continue
+		}
+		*file.flag = r.model(file.name)
+		if _, err := os.Stat(*file.flag); err != nil {
+			return nil, fmt.Errorf("%w; --models names the folder of models", err)
+		}
+	}
+	m.useHead = r.pair.Source == method.SourceEAGLE3 ||
+		slices.ContainsFunc(r.files, (*bench.SuiteFile).NeedsHead) // bound: suites of a command
+	file := r.pair.Prompts
+	if r.prompts != "" && r.pair.Target == "" {
+		file = r.prompts
+	}
+	if file == "" {
+		return nil, usagef("no prompts for the pair %s: give --prompts", quote.Name(r.pair.Name))
+	}
+	all, err := readPrompts(file)
+	if err != nil {
+		return nil, err
+	}
+	r.matrix = bench.Matrix{Prompts: choosePrompts(all, 0, 0), Judge: judge()}
+	if r.store != nil {
+		r.matrix.Finished = finishedCells(r.store)
+	}
+	return openSession(ctx, r.c, m)
+}
+
+// model returns the path of a model that a suite names.
+func (r *pairRun) model(name string) string {
+	if strings.ContainsRune(name, filepath.Separator) {
+		return name
+	}
+	return filepath.Join(r.modelFolder, name)
+}
+
+// report measures the counts and then, unless the run is quick, the speeds.
+func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
+	s, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	if err := r.choose(ctx, s); err != nil {
+		return nil, err
+	}
+	run := bench.SuiteRun{Matrix: r.matrix, Groups: r.groups, Small: bench.FullSizes, Big: bench.BigSizes}
+	if r.quick {
+		run.Small, run.Big = bench.QuickSizes, bench.QuickBig
+	}
+	run.Estimate = func(left time.Duration) {
+		r.c.note("pair %s: these cells take about %s more", r.pair.Name, left.Round(time.Second))
+	}
+	err = r.measured(ctx, func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
+		run.Matrix.Progress = progress
+		return run.Run(ctx, s, emit)
+	})
+	if err != nil {
+		return nil, interruptedOr(ctx, err)
+	}
+	report := bench.Summarise(r.cells)
+	report.Compare(r.cells, r.against())
+	var speeds *bench.Report
+	if !r.quick {
+		cells := r.cells
+		r.cells = nil
+		err = r.measured(ctx, func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
+			m := r.matrix
+			m.Progress, m.Repeat, m.NoScore, m.Judge = progress, 1, true, nil
+			m.Prompts = m.Prompts[:min(timedPrompts, len(m.Prompts))]
+			m.Methods = nil
+			for _, row := range report.Rows {
+				if i := slices.IndexFunc(r.matrix.Methods, func(x bench.Method) bool { // bound: rows²
+					return row.Category == "" && x.Name == row.Method
+				}); i >= 0 {
+					one := r.matrix.Methods[i]
+					one.Repeat = 1
+					m.Methods = append(m.Methods, one)
+				}
+			}
+			return bench.Run(ctx, s, m, emit)
+		})
+		if err != nil {
+			return nil, interruptedOr(ctx, err)
+		}
+		timed := bench.Summarise(r.cells)
+		timed.Compare(r.cells, r.against())
+		speeds, r.cells = &timed, cells
+	}
+	report.WithTimes(speeds)
+	report.KeepTables(r.groups)
+	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
+	if r.pair.Source == method.SourceEAGLE3 {
+		report.Draft = "the target's EAGLE-3 head"
+	}
+	report.Note, report.Missing, report.Quick = note(run.Small, run.Big, &r.common), r.missing, r.quick
+	return &report, nil
+}
+
+// note describes the prompts, seeds and tokens of the rows.
+func note(small, big bench.Sizes, common *foretoken.Request) string {
+	of := func(s bench.Sizes) string {
+		least, most := fmt.Sprint(s.Prompts, " prompts"), fmt.Sprint(cmp.Or(s.MaxTokens, common.MaxTokens), " tokens")
+		if s.MostPrompts > s.Prompts {
+			least = fmt.Sprintf("%d to %d prompts", s.Prompts, s.MostPrompts)
+		}
+		if s.Seeds > 1 {
+			least += fmt.Sprintf(" with 1 to %d seeds", s.Seeds)
+		}
+		return least + " of " + most
+	}
+	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big), common.Seed)
+}
+
+// measured runs work with a progress bar and keeps its cells, also in the journal.
+func (r *pairRun) measured(ctx context.Context,
+	work func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var bar bar
+	defer bar.clear()
+	show := bar.counting(r.c, "cells")
+	err := work(ctx, func(cell bench.Cell) {
+		r.cells = append(r.cells, cell)
+		if r.store == nil || cell.Resumed {
+			return
+		}
+		if err := r.store.Add(cell.Key, &cell); err != nil {
+			stop(fmt.Errorf("keeping a cell: %w", err))
+		}
+	}, show)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// choose makes the missing artefacts and chooses the rows.
+func (r *pairRun) choose(ctx context.Context, s *session) error {
+	folder := ""
+	if r.artefacts != "" {
+		folder = filepath.Join(r.artefacts, r.pair.Name)
+	}
+	o := r.suiteOptions(s)
+	o.Source, o.Artefact = r.pair.Source, artefacts(folder)
+	if r.pair.Source == method.SourceEAGLE3 {
+		o.Pair = s.HeadFingerprint()
+	}
+	for _, f := range r.files {
+		groups, err := f.Groups(r.pair.Name, o)
+		if err != nil {
+			return err
+		}
+		if folder != "" {
+			needed, err := f.NeededArtefacts(groups, o)
+			if err != nil {
+				return err
+			}
+			if err := r.make(ctx, folder, needed); err != nil {
+				return err
+			}
+			if groups, err = f.Groups(r.pair.Name, o); err != nil { // with them
+				return err
+			}
+		}
+		r.groups = append(r.groups, groups...)
+	}
+	return r.chooseRows(s)
+}
+
+// make runs the commands of artefacts that the folder lacks. A quick run fits none.
+func (r *pairRun) make(ctx context.Context, folder string, needed []bench.Artefact) error {
+	for _, a := range needed {
+		if _, err := os.Stat(filepath.Join(folder, a.File)); err == nil || strings.Contains(a.Make, "{fit}") &&
+			(r.quick || r.pair.Fit == "") {
+			continue
+		}
+		args := strings.Fields(strings.NewReplacer("{fit}", r.pair.Fit, "{artefacts}", folder, "{models}",
+			r.modelFolder).Replace(a.Make))
+		args = append(args, "--device", r.models.device, "--threads", fmt.Sprint(r.models.threads), "--out",
+			filepath.Join(folder, a.File))
+		if !slices.Contains(args, "--target") { // bound: a command
+			for flag, value := range map[string]string{"--target": r.models.target, "--draft": r.models.draft,
+				"--source": r.pair.Source} {
+				if value != "" {
+					args = append(args, flag, value)
+				}
+			}
+		}
+		r.c.note("making %s: foretoken %s", a.File, strings.Join(args, " "))
+		quiet := &console{in: strings.NewReader(""), out: r.c.err, err: r.c.err, tuning: r.c.tuning}
+		if run(ctx, quiet, args) != exitOK && ctx.Err() != nil {
+			return errInterrupted
+		} // else its rows are missing, and the command has said why
+	}
+	return nil
+}
