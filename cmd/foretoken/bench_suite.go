@@ -74,7 +74,7 @@ func (o *benchOptions) runPairs(ctx context.Context, c *console) error {
 		run := &pairRun{benchRun: &benchRun{benchOptions: &one, c: c}, pair: p, store: store}
 		report, err := run.report(ctx)
 		if errors.Is(err, fs.ErrNotExist) {
-			c.note("the pair %s is left out: %v", p.Name, err)
+			c.note("the pair %s is left out: %v", quote.Name(p.Name), err)
 			continue
 		}
 		if err != nil {
@@ -151,7 +151,7 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 		run.Small, run.Big = bench.QuickSizes, bench.QuickBig
 	}
 	run.Estimate = func(left time.Duration) {
-		r.c.note("pair %s: these cells take about %s more", r.pair.Name, left.Round(time.Second))
+		r.c.note("pair %s: these cells take about %s more", quote.Name(r.pair.Name), left.Round(time.Second))
 	}
 	err = r.measured(ctx, func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
 		run.Matrix.Progress = progress

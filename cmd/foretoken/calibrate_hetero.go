@@ -195,8 +195,8 @@ func (o *heteroOptions) pointsFile(s *session, size treeSize) string {
 		how = "-every"
 	}
 	texts := strings.TrimSuffix(o.continuations, ".continuations.jsonl")
-	return fmt.Sprintf("%s.%.8s-k%d-d%d-n%d%s.points.jsonl", texts, o.fingerprint(s).Draft.Hash, size.k, size.d,
-		size.n, how)
+	return texts + fmt.Sprintf(".%.8s-k%d-d%d-n%d%s.points.jsonl", o.fingerprint(s).Draft.Hash, size.k, size.d, size.n,
+		how)
 }
 
 func (o *heteroOptions) ranking() string {
