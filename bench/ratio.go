@@ -113,19 +113,14 @@ func (r *Report) Compare(cells []Cell, against map[string][]string) {
 		}
 		bases := append([]string{plain[row.Temperature]}, against[row.Method]...)
 		for _, base := range bases {
-			prompts := map[string]*compared{}
+			prompts := comparison{}
 			for at, cell := range of[row.Method] {
 				if other := of[base][at]; other != nil && (row.Category == "" || row.Category == cell.Category) {
-					p := prompts[at.prompt]
-					if p == nil {
-						p = &compared{}
-						prompts[at.prompt] = p
-					}
-					p.add(cell, other)
+					prompts.add(cell, other)
 				}
 			}
 			if len(prompts) >= leastPrompts {
-				row.Ratios = append(row.Ratios, ratios(base, prompts))
+				row.Ratios = append(row.Ratios, prompts.ratios(base))
 			}
 		}
 	}
@@ -138,7 +133,15 @@ type compared struct {
 	speedup               [2]float64
 }
 
-func (p *compared) add(cell, base *Cell) {
+// comparison holds what a row and its baseline have of each prompt.
+type comparison map[string]*compared
+
+func (c comparison) add(cell, base *Cell) {
+	p := c[cell.Prompt]
+	if p == nil {
+		p = &compared{}
+		c[cell.Prompt] = p
+	}
 	p.seeds++
 	for i, c := range []*Cell{cell, base} {
 		p.calls[i] += float64(c.Stats.Calls)
@@ -155,20 +158,28 @@ func (p *compared) add(cell, base *Cell) {
 	}
 }
 
-func ratios(base string, prompts map[string]*compared) Ratios {
+// counts returns the intervals of target passes and of the rows that they verified.
+func (c comparison) counts() (calls, tokens Interval) {
+	var called, verified [][2]float64
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		called, verified = append(called, c[name].calls), append(verified, c[name].tokens)
+	}
+	return RatioInterval(called), RatioInterval(verified)
+}
+
+func (c comparison) ratios(base string) Ratios {
 	all := Ratios{Against: base}
-	var calls, tokens, speeds [][2]float64
+	var speeds [][2]float64
 	var lengths []quotient
-	for _, name := range slices.Sorted(maps.Keys(prompts)) {
-		p := prompts[name]
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		p := c[name]
 		all.Seeds = max(all.Seeds, p.seeds)
-		calls, tokens = append(calls, p.calls), append(tokens, p.tokens)
 		lengths = append(lengths, quotient{p.output[0], p.calls[0], p.output[1], p.calls[1]})
 		if n := float64(p.timed); n > 0 {
 			speeds = append(speeds, [2]float64{p.speedup[0] / n, p.speedup[1] / n})
 		}
 	}
-	all.Calls, all.Tokens, all.Speed = RatioInterval(calls), RatioInterval(tokens), RatioInterval(speeds)
-	all.AcceptanceLength = quotientInterval(lengths)
+	all.Calls, all.Tokens = c.counts()
+	all.AcceptanceLength, all.Speed = quotientInterval(lengths), RatioInterval(speeds)
 	return all
 }

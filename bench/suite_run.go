@@ -98,7 +98,8 @@ func (r *SuiteRun) Run(ctx context.Context, s Session, emit func(Cell)) error {
 	if err != nil {
 		return err
 	}
-	c := &suiteCells{cells: map[string]*Cell{}, emit: emit, finished: r.Matrix.Finished, index: map[string]int{}}
+	c := &suiteCells{cells: map[string]*Cell{}, keys: map[string]*Cell{}, index: map[string]int{}, emit: emit,
+		finished: r.Matrix.Finished}
 	for _, row := range rows {
 		c.index[row.Name] = row.index
 	}
@@ -209,9 +210,6 @@ func (c *suiteCells) add(cell Cell) {
 		return
 	}
 	cell.Index = index
-	if c.keys == nil {
-		c.keys = map[string]*Cell{}
-	}
 	c.cells[name], c.keys[cell.Key] = &cell, &cell
 	c.emit(cell)
 }
@@ -224,34 +222,18 @@ func cellName(method, prompt string, rep int) string {
 // a row without any is.
 func (c *suiteCells) narrow(row *suiteRow, width float64) bool {
 	for _, base := range row.bases {
-		type sums struct{ calls, tokens [2]float64 }
-		prompts := map[string]*sums{}
-		var order []string
+		prompts := comparison{}
 		for _, cell := range c.cells {
 			if cell.Method != row.Name {
 				continue
 			}
-			other := c.cells[cellName(base, cell.Prompt, cell.Rep)]
-			if other == nil {
-				continue
-			}
-			sum := prompts[cell.Prompt]
-			if sum == nil {
-				sum = &sums{}
-				prompts[cell.Prompt], order = sum, append(order, cell.Prompt)
-			}
-			for i, of := range []*Cell{cell, other} {
-				sum.calls[i] += float64(of.Stats.Calls)
-				sum.tokens[i] += float64(of.Stats.Nodes)
+			if other := c.cells[cellName(base, cell.Prompt, cell.Rep)]; other != nil {
+				prompts.add(cell, other)
 			}
 		}
-		slices.Sort(order)
-		var calls, tokens [][2]float64
-		for _, p := range order {
-			calls, tokens = append(calls, prompts[p].calls), append(tokens, prompts[p].tokens)
-		}
-		for _, pairs := range [][][2]float64{calls, tokens} {
-			if i := RatioInterval(pairs); !((i.High-i.Low)/2 < width*i.Ratio) {
+		calls, tokens := prompts.counts()
+		for _, i := range []Interval{calls, tokens} {
+			if !((i.High-i.Low)/2 < width*i.Ratio) {
 				return false
 			}
 		}
