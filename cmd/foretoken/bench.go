@@ -257,26 +257,43 @@ type benchRun struct {
 	total   int
 }
 
-func (o *benchOptions) run(ctx context.Context, c *console) error {
-	all, err := readPrompts(o.prompts)
+// distinctPrompts reads prompts whose ids, by which cells are kept, differ.
+func distinctPrompts(file string) ([]prompt, error) {
+	all, err := readPrompts(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seen := map[string]bool{}
 	for _, p := range all {
 		if seen[p.ID] {
-			return fmt.Errorf("%s: two prompts have the id %s", o.prompts, quote.Name(p.ID))
+			return nil, fmt.Errorf("%s: two prompts have the id %s", file, quote.Name(p.ID))
 		}
 		seen[p.ID] = true
+	}
+	return all, nil
+}
+
+// journal opens the file of finished cells; nil without --resume.
+func (o *benchOptions) journal() (*fit.Journal, error) {
+	if o.resume == "" {
+		return nil, nil
+	}
+	return fit.OpenJournal(o.resume, "cells of foretoken bench")
+}
+
+func (o *benchOptions) run(ctx context.Context, c *console) error {
+	all, err := distinctPrompts(o.prompts)
+	if err != nil {
+		return err
 	}
 	r := &benchRun{benchOptions: o, c: c}
 	r.matrix = bench.Matrix{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
 		Judge: judge()}
-	var store *fit.Journal
-	if o.resume != "" {
-		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {
-			return err
-		}
+	store, err := o.journal()
+	if err != nil {
+		return err
+	}
+	if store != nil {
 		defer store.Close()
 		r.matrix.Finished = finishedCells(store)
 	}
@@ -288,7 +305,11 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	if err := r.choose(s); err != nil {
 		return err
 	}
-	err = r.measure(ctx, s, store)
+	work := func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
+		r.matrix.Progress = progress
+		return bench.Run(ctx, s, r.matrix, emit)
+	}
+	err = r.measure(ctx, store, work, progressbar.OptionSetPredictTime(true))
 	report := bench.Summarise(r.cells)
 	report.Compare(r.cells, r.against())
 	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
@@ -405,18 +426,18 @@ func finishedCells(j *fit.Journal) func(key string) (bench.Cell, bool) {
 	}
 }
 
-// measure runs the matrix with a progress bar and keeps the cells.
-func (r *benchRun) measure(ctx context.Context, s *session, store *fit.Journal) error {
+// measurement emits every cell that it measures, and tells its progress.
+type measurement func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error
+
+// measure runs work with a progress bar and keeps its cells, also in the journal if there is one.
+func (r *benchRun) measure(ctx context.Context, store *fit.Journal, work measurement,
+	options ...progressbar.Option) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var bar bar
 	defer bar.clear()
-	show := bar.counting(r.c, "cells", progressbar.OptionSetPredictTime(true))
-	r.matrix.Progress = func(done, total int) {
-		r.done, r.total = done, total
-		show(done, total)
-	}
-	err := bench.Run(ctx, s, r.matrix, func(cell bench.Cell) {
+	show := bar.counting(r.c, "cells", options...)
+	err := work(ctx, func(cell bench.Cell) {
 		r.cells = append(r.cells, cell)
 		if store == nil || cell.Resumed {
 			return
@@ -424,6 +445,9 @@ func (r *benchRun) measure(ctx context.Context, s *session, store *fit.Journal) 
 		if err := store.Add(cell.Key, &cell); err != nil {
 			stop(fmt.Errorf("keeping a cell: %w", err))
 		}
+	}, func(done, total int) {
+		r.done, r.total = done, total
+		show(done, total)
 	})
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

@@ -45,12 +45,11 @@ type pairRun struct {
 
 // runPairs makes the tables of suites with each of their pairs, and writes the reports by the pairs' names.
 func (o *benchOptions) runPairs(ctx context.Context, c *console) error {
-	var store *fit.Journal
-	if o.resume != "" {
-		var err error
-		if store, err = fit.OpenJournal(o.resume, "cells of foretoken bench"); err != nil {
-			return err
-		}
+	store, err := o.journal()
+	if err != nil {
+		return err
+	}
+	if store != nil {
 		defer store.Close()
 	}
 	var pairs []bench.SuitePair
@@ -108,8 +107,7 @@ func (r *pairRun) open(ctx context.Context) (*session, error) {
 			return nil, fmt.Errorf("%w; --models names the folder of models", err)
 		}
 	}
-	m.useHead = r.pair.Source == method.SourceEAGLE3 ||
-		slices.ContainsFunc(r.files, (*bench.SuiteFile).NeedsHead) // bound: suites of a command
+	m.useHead = m.useHead || r.pair.Source == method.SourceEAGLE3
 	file := r.pair.Prompts
 	if r.prompts != "" && r.pair.Target == "" {
 		file = r.prompts
@@ -117,7 +115,7 @@ func (r *pairRun) open(ctx context.Context) (*session, error) {
 	if file == "" {
 		return nil, usagef("no prompts for the pair %s: give --prompts", quote.Name(r.pair.Name))
 	}
-	all, err := readPrompts(file)
+	all, err := distinctPrompts(file)
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +151,11 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	run.Estimate = func(left time.Duration) {
 		r.c.note("pair %s: these cells take about %s more", quote.Name(r.pair.Name), left.Round(time.Second))
 	}
-	err = r.measured(ctx, func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
+	counts := func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
 		run.Matrix.Progress = progress
 		return run.Run(ctx, s, emit)
-	})
+	}
+	err = r.measure(ctx, r.store, counts)
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
 	}
@@ -166,7 +165,7 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	if !r.quick {
 		cells := r.cells
 		r.cells = nil
-		err = r.measured(ctx, func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
+		times := func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
 			m := r.matrix
 			m.Progress, m.Repeat, m.NoScore, m.Judge = progress, 1, true, nil
 			m.Prompts = m.Prompts[:min(timedPrompts, len(m.Prompts))]
@@ -181,7 +180,8 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 				}
 			}
 			return bench.Run(ctx, s, m, emit)
-		})
+		}
+		err = r.measure(ctx, r.store, times)
 		if err != nil {
 			return nil, interruptedOr(ctx, err)
 		}
@@ -212,29 +212,6 @@ func note(small, big bench.Sizes, common *foretoken.Request) string {
 		return least + " of " + most
 	}
 	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big), common.Seed)
-}
-
-// measured runs work with a progress bar and keeps its cells, also in the journal.
-func (r *pairRun) measured(ctx context.Context,
-	work func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var bar bar
-	defer bar.clear()
-	show := bar.counting(r.c, "cells")
-	err := work(ctx, func(cell bench.Cell) {
-		r.cells = append(r.cells, cell)
-		if r.store == nil || cell.Resumed {
-			return
-		}
-		if err := r.store.Add(cell.Key, &cell); err != nil {
-			stop(fmt.Errorf("keeping a cell: %w", err))
-		}
-	}, show)
-	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	return err
 }
 
 // choose makes the missing artefacts and chooses the rows.
