@@ -15,7 +15,6 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/graph"
-	"foretoken/models/quant"
 	"foretoken/models/runner"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
@@ -92,9 +91,8 @@ func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
 		return nil, err
 	}
 	for i := range f.Tensors {
-		if t := &f.Tensors[i]; !quant.Supported(t.Type) {
-			return nil, fmt.Errorf("foretoken: %s: tensor %s is %s; %s can be run", f.Name(), quote.Name(t.Name),
-				t.Type, quant.Names)
+		if err := graph.CheckType(f, &f.Tensors[i]); err != nil {
+			return nil, err
 		}
 	}
 	if err := c.CheckVocab(f.Name(), tokenizer.Count(f)); err != nil {

@@ -187,7 +187,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 		if want == t.typ {
 			continue
 		}
-		if !quant.Supported(t.typ) {
+		if !quant.Decodes(t.typ) {
 			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, "+
 				"or leave this one as it is", m.name, quote.Text(t.name), t.typ)
 		}

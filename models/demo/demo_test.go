@@ -10,7 +10,7 @@ import (
 	"foretoken/models/arch"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
-	"foretoken/models/quant"
+	"foretoken/models/graph"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -67,8 +67,8 @@ func TestPairFitsTheRepository(t *testing.T) {
 			t.Errorf("%s: architecture %q, %v", f.Name(), arch, err)
 		}
 		for i := range f.Tensors {
-			if info := &f.Tensors[i]; !quant.Supported(info.Type) {
-				t.Errorf("%s: tensor %s is of type %s", f.Name(), info.Name, info.Type)
+			if err := graph.CheckType(f, &f.Tensors[i]); err != nil {
+				t.Error(err)
 			}
 		}
 	}

@@ -18,7 +18,9 @@ const (
 	Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K Type = 10, 11, 12, 13, 14, 15
 	IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S    Type = 19, 29, 16, 17, 22
 	IQ3XXS, IQ3S, IQ4NL, IQ4XS         Type = 18, 21, 20, 23
-	TQ1_0, TQ2_0, MXFP4                Type = 34, 35, 39
+	TQ1_0, TQ2_0, MXFP4, NVFP4         Type = 34, 35, 39, 40
+	Q1_0, Q2_0                         Type = 41, 42
+	PQ2_0, PTQ1_0                      Type = 142, 143 // of Prism's fork of llama.cpp, for its Bonsai models
 )
 
 type layout struct {
@@ -36,7 +38,8 @@ var layouts = map[Type]layout{
 	Q6_K: {"Q6_K", 256, 210}, Q8_K: {"Q8_K", 256, 292},
 	IQ1S: {"IQ1_S", 256, 50}, IQ1M: {"IQ1_M", 256, 56}, IQ2XXS: {"IQ2_XXS", 256, 66}, IQ2XS: {"IQ2_XS", 256, 74},
 	IQ2S: {"IQ2_S", 256, 82}, IQ3XXS: {"IQ3_XXS", 256, 98}, IQ3S: {"IQ3_S", 256, 110}, IQ4XS: {"IQ4_XS", 256, 136},
-	TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66},
+	TQ1_0: {"TQ1_0", 256, 54}, TQ2_0: {"TQ2_0", 256, 66}, NVFP4: {"NVFP4", 64, 36},
+	Q1_0: {"Q1_0", 128, 18}, Q2_0: {"Q2_0", 64, 18}, PQ2_0: {"PQ2_0", 128, 34}, PTQ1_0: {"PTQ1_0", 128, 28},
 }
 
 // Known reports whether this package has a storage type of this number.

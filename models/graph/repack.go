@@ -71,14 +71,18 @@ func pairsOfBytes(block []byte, out []uint32) {
 	}
 }
 
-// formatOf returns the device format of a tensor's storage type.
-func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
-	s, ok := blockLayouts[t.Type]
-	if !ok {
-		return 0, fmt.Errorf("graph: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(),
-			quote.Name(t.Name), t.Type, quant.Names)
+// CheckType refuses a tensor of a storage type that no kernel reads.
+func CheckType(f *gguf.File, t *gguf.TensorInfo) error {
+	_, kernel := blockLayouts[t.Type]
+	switch {
+	case kernel:
+		return nil
+	case quant.Decodes(t.Type):
+		return fmt.Errorf("graph: %s: tensor %s is %s, which no kernel reads; load the file with --quantise q4_0 or q8_0 "+
+			"(the option quantise of a page), or take one in Q4_K_M, Q8_0 or Q4_0", f.Name(), quote.Name(t.Name), t.Type)
 	}
-	return s.format, nil
+	return fmt.Errorf("graph: %s: tensor %s is %s, which no model stores its weights in; take a file in Q4_K_M, Q8_0 or "+
+		"Q4_0", f.Name(), quote.Name(t.Name), t.Type)
 }
 
 // repack splits raw, complete blocks of type t, into the arrays of the kernels and appends them to quants and

@@ -58,10 +58,10 @@ func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
 		if err != nil {
 			return nil, err
 		}
-		format, err := formatOf(l.file, first)
-		if err != nil {
+		if err := CheckType(l.file, first); err != nil {
 			return nil, err
 		}
+		format := blockLayouts[first.Type].format
 		if cols%format.Block() != 0 {
 			return nil, fmt.Errorf("graph: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",

@@ -14,6 +14,14 @@ func decodeQ8_0(b []byte, dst []float32) {
 	}
 }
 
+// Q8_1 is Q8_0 with a second half after d, d times the sum of the bytes, which decoding does not need.
+func decodeQ8_1(b []byte, dst []float32) {
+	d := half(b)
+	for i, q := range b[4:36] {
+		dst[i] = d * float32(int8(q))
+	}
+}
+
 // Q4_0 is d and 32 numbers q of four bits: d·(q-8).
 func decodeQ4_0(b []byte, dst []float32) {
 	d := half(b)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,8 @@ func TestCheckFinite(t *testing.T) {
 			if places[0] = s.at; s.count == 2 {
 				places = append(places, s.at+2)
 			}
+		} else if finiteBlocks[typ] != nil {
+			continue // see TestCheckFiniteOfOtherScales
 		} else if floatLanes[typ].signs == 0 {
 			t.Fatalf("%s is not checked", typ)
 		}
@@ -63,6 +66,41 @@ func TestCheckFinite(t *testing.T) {
 		}
 	}
 	t.Attr("measured", fmt.Sprintf("%d pieces of %d types", tried, len(decoders)))
+}
+
+// TestCheckFiniteOfOtherScales tries every scale of the types whose scale is not a half in one piece: a block is refused
+// where it decodes to a number that is not finite. The second of two blocks has the scale, and the widest numbers.
+func TestCheckFiniteOfOtherScales(t *testing.T) {
+	for typ, scales := range map[gguf.Type]int{gguf.IQ1M: 1 << 16, gguf.MXFP4: 1 << 8, gguf.NVFP4: 1 << 8} {
+		size, elements := int(typ.BlockBytes()), int(typ.BlockSize())
+		out, refused := make([]float32, elements), 0
+		for s := range scales {
+			src := make([]byte, 2*size)
+			block := src[size:]
+			switch typ {
+			case gguf.IQ1M:
+				block[49], block[51], block[53], block[55] = byte(s)<<4, byte(s)&0xf0, byte(s>>4)&0xf0, byte(s>>8)&0xf0
+			case gguf.MXFP4:
+				block[0], block[1] = byte(s), 7
+			case gguf.NVFP4:
+				block[3], block[35] = byte(s), 7
+			}
+			if err := Dequantize(typ, block, out); err != nil {
+				t.Fatal(err)
+			}
+			finite := !slices.ContainsFunc(out, func(v float32) bool { return v-v != 0 })
+			err := CheckFinite(typ, src, 1000)
+			if (err == nil) != finite || err != nil && !strings.Contains(err.Error(), fmt.Sprint(1000+elements)) {
+				t.Fatalf("%s: scale %#x, finite %v: %v", typ, s, finite, err)
+			}
+			if err != nil {
+				refused++
+			}
+		}
+		if want := map[gguf.Type]int{gguf.IQ1M: 2048, gguf.MXFP4: 3}[typ]; refused != want {
+			t.Errorf("%s: %d scales refused, want %d", typ, refused, want)
+		}
+	}
 }
 
 // checkDecoded compares with what the decoder makes of the block: only blocks that are refused decode to numbers

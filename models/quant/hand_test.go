@@ -40,6 +40,24 @@ func TestHandWorkedBlocks(t *testing.T) {
 			map[int]float32{0: -63.5, 16: 56.5, 1: -5, 17: 0.5},
 			func(int) float32 { return -63.5 }},
 
+		// d = 0.5, the half at byte 2 is no part of an element. Byte 4 + 31 is element 31.
+		{gguf.Q8_1, map[int]byte{1: half, 3: two, 4: 6, 4 + 31: 0xfe}, map[int]float32{0: 3, 31: -1},
+			func(int) float32 { return 0 }},
+
+		// d = 0.5. Bits 0 and 1 of byte 2 are elements 0 and 1; element 127 is bits 6 and 7 of byte 2 + 31.
+		{gguf.PQ2_0, map[int]byte{1: half, 2: 2 | 1<<2, 2 + 31: 3 << 6},
+			map[int]float32{0: 0.5, 1: 0, 127: 2 * 0.5},
+			func(int) float32 { return -0.5 }},
+
+		// d = 2 at byte 26. A byte of digits a b c d e is their number to the base of three times 256/243, rounded
+		// up. Byte 3 has 2 1 0 2 1, the number 196 and 207, of elements 3, 19, 35, 51 and 67; byte 16 + 1 has
+		// 0 0 1 0 2, 11 and 12, of elements 81, 89, 97, 105 and 113; byte 24 + 1 has 1 2 0 1, a fifth digit of 0,
+		// 138 and 146, of elements 121, 123, 125 and 127.
+		{gguf.PTQ1_0, map[int]byte{27: two, 3: 207, 17: 12, 25: 146},
+			map[int]float32{3: 2, 19: 0, 35: -2, 51: 2, 67: 0, 81: -2, 89: -2, 97: 0, 105: -2, 113: 2,
+				121: 0, 123: 2, 125: -2, 127: 0},
+			func(int) float32 { return -2 }},
+
 		// d = 0.5 at byte 80, dmin = 0.25 at 82. Byte 5 is sub-block 5, elements 80 to 95: scale 3, least 7.
 		// Element 83 = 32·2 + 19 is bits 4 and 5 of byte 16 + 19. Byte 11 is sub-block 11, elements 176 to
 		// 191: scale 2, least 1. Element 190 = 128 + 32·1 + 30 is bits 2 and 3 of byte 16 + 32 + 30.

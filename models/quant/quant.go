@@ -12,30 +12,21 @@ import (
 	"github.com/x448/float16"
 )
 
-// Supported reports whether weights of the type can be used: F32, F16, BF16, Q4_0, Q4_1,
-// Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL.
-func Supported(t gguf.Type) bool { return decoders[t] != nil }
-
-// Names lists the supported types for messages.
-const Names = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K and IQ4_NL"
+// Decodes reports whether Dequantize reads the type. Fewer types have kernels, see package graph.
+func Decodes(t gguf.Type) bool { return decoders[t] != nil }
 
 // decoders write the elements of one block. A type fixes their number and bytes; decoders of plain numbers write any
 // number of them.
 var decoders = map[gguf.Type]func(block []byte, dst []float32){
-	gguf.F32:   decodeF32,
-	gguf.F16:   decodeF16,
-	gguf.BF16:  decodeBF16,
-	gguf.Q4_0:  decodeQ4_0,
-	gguf.Q4_1:  decodeQ4_1,
-	gguf.Q5_0:  decodeQ5_0,
-	gguf.Q5_1:  decodeQ5_1,
-	gguf.Q8_0:  decodeQ8_0,
-	gguf.Q2_K:  decodeQ2_K,
-	gguf.Q3_K:  decodeQ3_K,
-	gguf.Q4_K:  decodeQ4_K,
-	gguf.Q5_K:  decodeQ5_K,
-	gguf.Q6_K:  decodeQ6_K,
-	gguf.IQ4NL: decodeIQ4NL,
+	gguf.F32: decodeF32, gguf.F16: decodeF16, gguf.BF16: decodeBF16,
+	gguf.Q4_0: decodeQ4_0, gguf.Q4_1: decodeQ4_1, gguf.Q5_0: decodeQ5_0, gguf.Q5_1: decodeQ5_1,
+	gguf.Q8_0: decodeQ8_0, gguf.Q8_1: decodeQ8_1,
+	gguf.Q2_K: decodeQ2_K, gguf.Q3_K: decodeQ3_K, gguf.Q4_K: decodeQ4_K, gguf.Q5_K: decodeQ5_K, gguf.Q6_K: decodeQ6_K,
+	gguf.IQ1S: decodeIQ1S, gguf.IQ1M: decodeIQ1M,
+	gguf.IQ2XXS: decodeIQ2XXS, gguf.IQ2XS: decodeIQ2XS, gguf.IQ2S: decodeIQ2S,
+	gguf.IQ3XXS: decodeIQ3XXS, gguf.IQ3S: decodeIQ3S, gguf.IQ4NL: decodeIQ4NL, gguf.IQ4XS: decodeIQ4XS,
+	gguf.TQ1_0: decodeTQ1_0, gguf.TQ2_0: decodeTQ2_0, gguf.MXFP4: decodeMXFP4, gguf.NVFP4: decodeNVFP4,
+	gguf.Q1_0: decodeQ1_0, gguf.Q2_0: decodeQ2_0, gguf.PQ2_0: decodeQ2_0, gguf.PTQ1_0: decodePTQ1_0,
 }
 
 // RowBytes is the number of bytes that n consecutive elements of the type take.
@@ -59,7 +50,7 @@ func RowBytes(t gguf.Type, n int) (int, error) {
 func Dequantize(t gguf.Type, src []byte, dst []float32) error {
 	decode := decoders[t]
 	if decode == nil {
-		return fmt.Errorf("quant: %s cannot be decoded: want %s", t, Names)
+		return fmt.Errorf("quant: %s cannot be decoded", t)
 	}
 	want, err := RowBytes(t, len(dst))
 	if err != nil {

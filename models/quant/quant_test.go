@@ -111,7 +111,9 @@ func TestWrongSizesAndTypes(t *testing.T) {
 		{gguf.Q4_0, 18, 31, "whole number"},
 		{gguf.Q6_K, 209, 256, "take 210 bytes, got 209"},
 		{gguf.Q4_K, 144, 128, "whole number"},
-		{gguf.IQ4XS, 136, 256, "IQ4_XS cannot be decoded: want F32, F16, BF16"},
+		{gguf.IQ4XS, 135, 256, "take 136 bytes, got 135"},
+		{gguf.PTQ1_0, 28, 64, "whole number"},
+		{gguf.Q8_K, 292, 256, "Q8_K cannot be decoded"},
 		{gguf.Type(200), 4, 1, "type 200 cannot be decoded"},
 	} {
 		err := Dequantize(c.t, make([]byte, c.src), make([]float32, c.dst))
