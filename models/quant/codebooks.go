@@ -3,8 +3,8 @@ package quant
 import "encoding/binary"
 
 // The IQ formats: superblocks of 256 elements in 8 blocks of 32. All but IQ4_XS store groups of elements as indexes
-// into a grid (see grids.go); IQ2 and IQ3 store the signs of the elements apart. The half-precision scale d comes first,
-// except in IQ1_M.
+// into a grid (see grids.go); IQ2 and IQ3 store the signs of the elements apart. The half-precision scale d comes
+// first, except in IQ1_M.
 
 // IQ4_XS is d, a word of the upper two bits of 8 scales, 4 bytes of their lower four bits in pairs, and 128 bytes of
 // numbers q: d·(scale-32)·levels[q]. A block's 16 bytes hold its numbers as in IQ4_NL.
@@ -123,8 +123,8 @@ func decodeIQ1S(b []byte, dst []float32) {
 }
 
 // IQ1_M is 32 bytes of the lower eight bits of indexes, 16 bytes with the upper three bits of two indexes, each below
-// the sign of its shift, and 4 words of 16 bits with a scale of three bits for every 16 elements. The upper four bits of
-// the words are d, lowest first: d·(2·scale+1)·(vector ± ⅛).
+// the sign of its shift, and 4 words of 16 bits with a scale of three bits for every 16 elements. The upper four bits
+// of the words are d, lowest first: d·(2·scale+1)·(vector ± ⅛).
 func decodeIQ1M(b []byte, dst []float32) {
 	d, vectors := half(scaleIQ1M(b)), iq1()
 	for g := range 32 {

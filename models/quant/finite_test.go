@@ -68,8 +68,9 @@ func TestCheckFinite(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("%d pieces of %d types", tried, len(decoders)))
 }
 
-// TestCheckFiniteOfOtherScales tries every scale of the types whose scale is not a half in one piece: a block is refused
-// where it decodes to a number that is not finite. The second of two blocks has the scale, and the widest numbers.
+// TestCheckFiniteOfOtherScales tries every scale of the types whose scale is not a half in one piece: a block is
+// refused where it decodes to a number that is not finite. The second of two blocks has the scale, and the widest
+// numbers.
 func TestCheckFiniteOfOtherScales(t *testing.T) {
 	for typ, scales := range map[gguf.Type]int{gguf.IQ1M: 1 << 16, gguf.MXFP4: 1 << 8, gguf.NVFP4: 1 << 8} {
 		size, elements := int(typ.BlockBytes()), int(typ.BlockSize())
