@@ -76,8 +76,9 @@ type Options struct {
 }
 
 // Progress is a step of loading. Stage says which, in this order: "memory" (Total is the number of bytes to allocate on
-// the device, Note lists them); "target", "draft" and "eagle3" (Done and Total count bytes of weights) with "kernels"
-// among them (Note names the kernel being compiled or timed); "ready".
+// the device, Note lists them); "notice" (Note says what the target's file leaves unsaid, if something); "target",
+// "draft" and "eagle3" (Done and Total count bytes of weights) with "kernels" among them (Note names the kernel being
+// compiled or timed); "ready".
 type Progress struct {
 	Stage string `json:"stage"`
 	Done  int64  `json:"done"`
@@ -157,6 +158,9 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Option
 	}
 	progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.tok = f.Tokenizer
+	if note := s.tok.Note(); note != "" {
+		progress(Progress{Stage: "notice", Note: note})
+	}
 	s.template, s.templateErr = chat.ForFile(f.Target, templateOptions(s.tok))
 	s.turn.Lock() // warmup begins once the session is open
 	defer s.turn.Unlock()

@@ -3,7 +3,6 @@ module foretoken
 go 1.26.8
 
 require (
-	github.com/dlclark/regexp2 v1.12.0
 	github.com/gomlx/gomlx v0.26.0
 	github.com/hack-pad/safejs v0.1.0
 	github.com/rajveermalviya/go-webgpu/wgpu v0.17.1
@@ -20,6 +19,7 @@ require (
 
 require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
+	github.com/dlclark/regexp2 v1.12.0 // indirect
 	github.com/dustin/go-humanize v1.0.1 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect

@@ -53,6 +53,7 @@ type tokenizerEntry struct {
 	Kind   string `json:"kind,omitempty"` // tokenizer.ggml.model
 	Pre    string `json:"pre,omitempty"`  // tokenizer.ggml.pre
 	Tokens int    `json:"tokens"`         // 0 where it cannot be used
+	Note   string `json:"note,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -133,7 +134,7 @@ func inspect(f *gguf.File, planned foretoken.Options) *inspection {
 		tok, err = tokenizer.New(f)
 	}
 	if tok != nil {
-		i.Tokenizer.Tokens = tok.VocabSize()
+		i.Tokenizer.Tokens, i.Tokenizer.Note = tok.VocabSize(), tok.Note()
 	} else {
 		i.Tokenizer.Reason = err.Error()
 	}
@@ -234,7 +235,11 @@ func (t *tokenizerEntry) text() string {
 	if t.Reason != "" {
 		return s + ", cannot be used: " + oneLine(t.Reason)
 	}
-	return fmt.Sprintf("%s, %d tokens", s, t.Tokens)
+	s = fmt.Sprintf("%s, %d tokens", s, t.Tokens)
+	if t.Note != "" {
+		s += ": " + t.Note
+	}
+	return s
 }
 
 // valueText shows a metadata value on one line.

@@ -175,6 +175,11 @@ func (l *loading) report(p foretoken.Progress) {
 	if l.finished {
 		return
 	}
+	if p.Stage == "notice" {
+		l.bar.clear()
+		l.c.note("%s", p.Note)
+		return
+	}
 	if !l.c.errTerminal {
 		l.tell(p)
 		return

@@ -8,14 +8,16 @@ import (
 	"foretoken/models/gguf"
 )
 
-// bpe is byte-level byte-pair encoding (Sennrich et al. 2016, section 3.2; the byte alphabet is GPT-2's). A word
-// starts as its bytes; the neighbours whose merge comes first in the list are joined until no pair is in the list.
+// bpe is byte-pair encoding (Sennrich et al. 2016, section 3.2). A word starts as its bytes, spelled in GPT-2's
+// alphabet, or as its characters, of which those that are no token are written as byte tokens. The neighbours whose
+// merge comes first in the list are joined until no pair is in the list.
 type bpe struct {
+	pre    *preTokenizer
 	cut    cutter
-	bytes  [256]int32 // the token of each byte, or what stands in for it
+	bytes  [256]int32 // the token of each byte, or what stands in for it; none: the byte is dropped
 	merges map[pair]merge
 	kinds  []kind // text is not merged into a control token
-	ids    *index // by spelling, where complete words are looked up first
+	ids    *index // by spelling
 }
 
 type pair struct{ left, right int32 }
@@ -79,29 +81,33 @@ func spell(word string) string {
 	return b.String()
 }
 
-func (t *Tokenizer) loadBPE(f *gguf.File) error {
-	name, err := f.String(keyPre)
-	if err != nil {
-		return t.wrap(err)
+// loadBPE reads a vocabulary. name is the pre-tokenizer, "" where the file names none.
+func (t *Tokenizer) loadBPE(f *gguf.File, name string) (err error) {
+	if name == "" {
+		name = "default"
+		t.note = "the file does not say how its tokenizer cuts text into words (" + keyPre +
+			"): the default of llama.cpp is used, which lowers the quality of answers if it is another"
 	}
 	pre := findPre(name)
 	if pre == nil {
-		return t.bad(keyPre, "%s is not supported: want one of %s", quote.Text(name), preNames())
+		return t.bad(keyPre, "%s is not supported; the nearest names are %s: a newer version may know it",
+			quote.Text(name), strings.Join(nearest(name, preNames(), 5), ", "))
 	}
-	t.addBOS = pre.addBOS
-	b := &bpe{kinds: t.kinds}
+	t.addBOS, t.spell = pre.addBOS, pre.spell
+	b := &bpe{pre: pre, kinds: t.kinds, ids: t.ids}
 	if b.cut, err = newCutter(pre); err != nil {
 		return t.bad(keyPre, "%v", err)
-	}
-	if pre.wholeWords {
-		b.ids = t.ids
 	}
 	unk, err := t.readID(f, keyUNK)
 	if err != nil {
 		return err
 	}
 	for i, r := range alphabet {
-		id, ok := t.ids.id(string(r))
+		text := string(r)
+		if pre.spell != byteAlphabet {
+			text = byteText(byte(i))
+		}
+		id, ok := t.ids.id(text)
 		if !ok || t.kinds[id] == control {
 			// Vocabularies learned without every byte leave out some that UTF-8 never or hardly ever has.
 			id = unk
@@ -203,14 +209,29 @@ func (b *bpe) word(word string, ids []int32, words map[string]span, m *meter) []
 
 // merge encodes one word in O(n log n).
 func (b *bpe) merge(word string, ids []int32, m *meter) []int32 {
-	if b.ids != nil {
-		if id, ok := b.ids.id(spell(word)); ok && b.kinds[id] != control {
+	bytes := b.pre.spell == byteAlphabet
+	if b.pre.wholeWords || b.pre.wholeLines && word[0] == '\n' {
+		text := word
+		if bytes {
+			text = spell(word)
+		}
+		if id, ok := b.ids.id(text); ok && b.kinds[id] != control {
 			return append(ids, id)
 		}
 	}
 	syms := make([]symbol, 0, len(word))
-	for i := range len(word) {
-		if id := b.bytes[word[i]]; id != none {
+	if bytes {
+		for i := range len(word) {
+			if id := b.bytes[word[i]]; id != none {
+				syms = append(syms, symbol{id: id})
+			}
+		}
+	} else {
+		for _, r := range word {
+			id, ok := b.ids.id(string(r))
+			if !ok || b.kinds[id] == control {
+				id = noToken
+			}
 			syms = append(syms, symbol{id: id})
 		}
 	}
@@ -218,10 +239,28 @@ func (b *bpe) merge(word string, ids []int32, m *meter) []int32 {
 		m, ok := b.merges[pair{syms[left].id, syms[right].id}]
 		return m.id, -m.rank, ok && b.kinds[m.id] != control
 	})
-	for i := range syms {
-		if syms[i].id != none {
+	if bytes {
+		for i := range syms {
+			if syms[i].id != none {
+				ids = append(ids, syms[i].id)
+			}
+		}
+		return ids
+	}
+	i := 0
+	for at, r := range word {
+		switch syms[i].id {
+		case noToken:
+			for _, c := range []byte(word[at : at+utf8.RuneLen(r)]) {
+				if id := b.bytes[c]; id != none {
+					ids = append(ids, id)
+				}
+			}
+		case none:
+		default:
 			ids = append(ids, syms[i].id)
 		}
+		i++
 	}
 	return ids
 }

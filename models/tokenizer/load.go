@@ -64,14 +64,20 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		return nil, err
 	}
 	switch name {
-	case "gpt2":
-		err = t.loadBPE(f)
+	case "gpt2", "whitespace":
+		var pre string
+		if pre, err = f.StringOr(keyPre, ""); err != nil {
+			return nil, t.wrap(err)
+		}
+		err = t.loadBPE(f, pre)
+	case "gemma4":
+		err = t.loadBPE(f, "gemma4")
 	case "llama":
 		err = t.loadSPM(f)
 	case "t5":
 		err = t.loadUnigram(f)
 	default:
-		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", quote.Text(name))
+		err = t.bad(keyModel, "%s is not supported: want gpt2, gemma4, llama or t5", quote.Text(name))
 	}
 	if err != nil {
 		return nil, err
@@ -217,6 +223,7 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 			return t.wrap(err)
 		}
 	}
+	t.prefix = t.prefix && !merges // BPE's files may say so, to no effect
 	if t.addBOS && t.bos == none {
 		return t.bad(keyBOS, "missing, but a BOS token is to be added")
 	}
@@ -248,15 +255,18 @@ func (t *Tokenizer) makePieces() {
 				all = append(all, b)
 			}
 		default:
-			if t.spm {
+			switch t.spell {
+			case plainSpaces:
 				all = append(all, strings.ReplaceAll(s, "▁", " ")...)
-			} else {
+			case plainText:
+				all = append(all, s...)
+			default:
 				all = spelledBytes(all, s)
 			}
 		}
 		t.longest = max(t.longest, len(all)-from)
 		// Some are found by their texts, and a text may spell ▁ itself.
-		if k := t.kinds[id]; k == unused || k == unknown || k == byteToken || t.spm && k != control {
+		if k := t.kinds[id]; k == unused || k == unknown || k == byteToken || t.spell != byteAlphabet && k != control {
 			t.longest = max(t.longest, len(s))
 		}
 		t.ends[id] = uint32(len(all))

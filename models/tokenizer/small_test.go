@@ -128,8 +128,8 @@ func TestMetadataErrors(t *testing.T) {
 		want []string
 	}{
 		"no model": {bpe.with(keyModel, nil), []string{keyModel, "missing"}},
-		"model": {bpe.with(keyModel, "bert"),
-			[]string{keyModel, `"bert" is not supported`, "gpt2, llama or t5"}},
+		"model": {bpe.with(keyModel, "rwkv"),
+			[]string{keyModel, `"rwkv" is not supported`, "gpt2, gemma4, llama or t5"}},
 		"model type":   {bpe.with(keyModel, uint32(1)), []string{keyModel, "want string"}},
 		"no tokens":    {bpe.with(keyTokens, nil), []string{keyTokens, "missing"}},
 		"empty tokens": {bpe.with(keyTokens, []string{}), []string{keyTokens, "0 tokens"}},
@@ -137,8 +137,9 @@ func TestMetadataErrors(t *testing.T) {
 		"two equal":    {bpe.with(keyTokens, twice), []string{keyTokens, "tokens 7 and 9"}},
 		"types length": {bpe.with(keyTypes, []int32{1, 1}), []string{keyTypes, "2 elements for"}},
 		"type":         {bpe.with(keyTypes, types), []string{keyTypes, "token 3", "unknown type 7"}},
-		"no pre":       {bpe.with(keyPre, nil), []string{keyPre, "missing"}},
-		"pre":          {bpe.with(keyPre, "klingon"), []string{keyPre, `"klingon" is not supported`, "llama-bpe"}},
+		"pre type":     {bpe.with(keyPre, uint32(1)), []string{keyPre, "want string"}},
+		"pre": {bpe.with(keyPre, "qwen-2"),
+			[]string{keyPre, `"qwen-2" is not supported; the nearest names are qwen2, `}},
 		"no merges":    {bpe.with(keyMerges, nil), []string{keyMerges, "missing"}},
 		"merge of one": {bpe.with(keyMerges, []string{"h e", "he"}), []string{keyMerges, `merge 1 "he"`}},
 		"empty merge":  {bpe.with(keyMerges, []string{""}), []string{keyMerges, `merge 0 ""`}},

@@ -31,6 +31,9 @@ func parseByte(s string) (byte, bool) {
 	return byte(b), err == nil
 }
 
+// byteText is the spelling of a byte token.
+func byteText(b byte) string { return fmt.Sprintf("<0x%02X>", b) }
+
 func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
 	scores, err := f.Float32s(keyScores)
 	if err != nil {
@@ -54,7 +57,7 @@ func (t *Tokenizer) byteTokens(f *gguf.File,
 		return bytes, unk, err
 	}
 	for b := range bytes {
-		text := fmt.Sprintf("<0x%02X>", b)
+		text := byteText(byte(b))
 		id, ok := find(text, byte(b))
 		if !ok {
 			id = unk
@@ -69,7 +72,7 @@ func (t *Tokenizer) byteTokens(f *gguf.File,
 }
 
 func (t *Tokenizer) loadSPM(f *gguf.File) error {
-	t.spm, t.prefix, t.addBOS = true, true, true
+	t.spell, t.prefix, t.addBOS = plainSpaces, true, true
 	s := &spm{ids: t.ids, kinds: t.kinds}
 	var err error
 	if s.scores, err = t.readScores(f); err != nil {

@@ -17,7 +17,7 @@ type stream struct {
 // first space belongs to the text: Encode puts one before text that follows nothing or a special token.
 func (t *Tokenizer) newStream(prompt []int32) *stream {
 	s := &stream{t: t}
-	s.stripSpace = t.spm && t.prefix && (len(prompt) == 0 || t.standsAlone(prompt[len(prompt)-1]))
+	s.stripSpace = t.prefix && (len(prompt) == 0 || t.standsAlone(prompt[len(prompt)-1]))
 	return s
 }
 
@@ -31,7 +31,7 @@ func (t *Tokenizer) standsAlone(id int32) bool {
 func (s *stream) push(id int32) string {
 	piece := s.t.Piece(id)
 	switch {
-	case s.t.spm && s.t.prefix && s.t.standsAlone(id):
+	case s.t.prefix && s.t.standsAlone(id):
 		s.stripSpace = true
 	case s.stripSpace && len(piece) > 0:
 		if piece[0] == ' ' {

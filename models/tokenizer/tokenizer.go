@@ -47,13 +47,17 @@ type Tokenizer struct {
 	unk     int32
 	addBOS  bool
 	addEOS  bool
-	spm     bool // SentencePiece: spaces are written as ▁
-	prefix  bool // a space is put before text that follows nothing or a special token
-	elastic bool // one token may stand for any number of bytes
+	spell   spelling
+	prefix  bool   // a space is put before text that follows nothing or a special token
+	note    string // for people
+	elastic bool   // one token may stand for any number of bytes
 	special partition
 	guard   *Guard
 	model   model
 }
+
+// Note is a sentence for people about what the file leaves unsaid, "" if nothing.
+func (t *Tokenizer) Note() string { return t.note }
 
 // VocabSize is the number of tokens. A model may have more rows of logits than that; the ids beyond have no text.
 func (t *Tokenizer) VocabSize() int { return len(t.texts) }
@@ -184,10 +188,10 @@ func (t *Tokenizer) EncodeWith(text string, o EncodeOptions) ([]int32, error) {
 		if o.Mark != "" {
 			s = strings.ReplaceAll(s, o.Mark, "")
 		}
-		if t.spm {
-			if t.prefix && afterSpecial {
-				s = " " + s
-			}
+		if t.prefix && afterSpecial {
+			s = " " + s
+		}
+		if t.spell == plainSpaces {
 			s = strings.ReplaceAll(s, " ", "▁")
 		}
 		ids = t.model.encode(s, ids, m)

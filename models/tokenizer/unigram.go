@@ -30,7 +30,7 @@ const (
 )
 
 func (t *Tokenizer) loadUnigram(f *gguf.File) error {
-	t.spm, t.prefix = true, false
+	t.spell, t.prefix = plainSpaces, false
 	if f.Has(keyCharsMap) {
 		return t.bad(keyCharsMap, "a normalizer of texts is not supported")
 	}
