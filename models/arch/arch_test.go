@@ -52,20 +52,23 @@ func TestHubNames(t *testing.T) {
 		"llama-f32":    {"self_attn.k_proj.weight"},
 		"qwen2-bf16":   {"self_attn.k_proj.weight", "self_attn.k_proj.bias"},
 		"qwen3-q8_0":   {"self_attn.k_proj.weight", "self_attn.k_norm.weight"},
-		"phi3-q8_0":    {"self_attn.qkv_proj.weight", "mlp.gate_up_proj.weight"},
-		"smollm3-q4_0": {"self_attn.k_proj.weight"},
+		"phi3-f32":     {"self_attn.qkv_proj.weight", "mlp.gate_up_proj.weight"},
+		"smollm3-f32":  {"self_attn.k_proj.weight"},
 		"granite-f32":  {"self_attn.k_proj.weight"},
-		"olmo2-f16":    {"self_attn.k_proj.weight", "self_attn.k_norm.weight", "post_feedforward_layernorm.weight"},
+		"ernie4_5-f32": {"self_attn.k_proj.weight"},
+		"minicpm-f32":  {"self_attn.k_proj.weight"},
+		"exaone4-f32":  {"self_attn.k_norm.weight", "post_feedforward_layernorm.weight"},
+		"olmo2-f32":    {"self_attn.k_proj.weight", "self_attn.k_norm.weight", "post_feedforward_layernorm.weight"},
 	} {
 		m, err := arch.Read(modeltest.File(t, name), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, "self_attn.o_proj.weight", "post_attention_layernorm.weight", "mlp.down_proj.weight")
-		if m.Architecture != "olmo2" {
+		if m.Layers[0].Norms.Before {
 			want = append(want, "input_layernorm.weight")
 		}
-		if m.Architecture != "phi3" {
+		if !m.Layers[0].FFN.Fused {
 			want = append(want, "mlp.gate_proj.weight", "mlp.up_proj.weight")
 		}
 		names := map[string]bool{}

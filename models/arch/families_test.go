@@ -129,6 +129,68 @@ func TestOLMo3(t *testing.T) {
 	}
 }
 
+// TestListedWindows: where a file says which layers have a window, these have it.
+func TestListedWindows(t *testing.T) {
+	m := mustRead(t, small(t, "olmo2", map[string]any{"attention.sliding_window": uint32(64),
+		"attention.sliding_window_pattern": []bool{true, false, false, true}}, nil), 0)
+	if got, want := windowsOf(m), []int{64, 0, 0, 64}; !slices.Equal(got, want) {
+		t.Errorf("windows %v, want %v", got, want)
+	}
+}
+
+// TestEXAONE4: the model with windows rotates in their layers alone, other sizes in all. Its file must state them.
+func TestEXAONE4(t *testing.T) {
+	m := mustRead(t, small(t, "exaone4", map[string]any{"attention.sliding_window": uint32(4096)}, nil), 0)
+	if got, want := windowsOf(m), []int{4096, 4096, 4096, 0}; !slices.Equal(got, want) {
+		t.Errorf("windows %v, want %v", got, want)
+	}
+	for i, l := range m.Layers {
+		if (l.Mix.Rope != nil) != (i < 3) {
+			t.Errorf("layer %d: rotation %v", i, l.Mix.Rope)
+		}
+	}
+	if m := mustRead(t, small(t, "exaone4", nil, nil), 0); m.Layers[3].Mix.Rope == nil || m.Layers[0].Mix.Window != 0 {
+		t.Errorf("without windows: %+v", m.Layers[3].Mix)
+	}
+	_, err := Read(small(t, "exaone4", map[string]any{"block_count": uint32(64)}, nil), 0)
+	if err == nil || !strings.Contains(err.Error(), "exaone4.attention.sliding_window is missing") {
+		t.Errorf("64 layers without windows: %v", err)
+	}
+}
+
+// TestSections: the sections of a head cover its pairs, or the file is refused.
+func TestSections(t *testing.T) {
+	for _, architecture := range []string{"qwen2vl", "qwen3vl"} {
+		for _, c := range []struct {
+			sizes []int32
+			taken bool
+		}{{[]int32{2, 3, 3, 0}, true}, {[]int32{2, 3, 3}, true}, {[]int32{2, 2, 2, 2}, false},
+			{[]int32{4, 3, 3}, false}, {[]int32{-1, 4, 5}, false}, {nil, false}} {
+			fields := map[string]any{}
+			if c.sizes != nil {
+				fields["rope.dimension_sections"] = c.sizes
+			}
+			_, err := Read(small(t, architecture, fields, nil), 0)
+			if (err == nil) != c.taken || err != nil && !strings.Contains(err.Error(), "rope.dimension_sections") {
+				t.Errorf("%s, %v: %v", architecture, c.sizes, err)
+			}
+		}
+	}
+}
+
+// TestMiniCPMFields: files without multipliers mean those of MiniCPM-2B, whose logits are those of 256 dimensions.
+func TestMiniCPMFields(t *testing.T) {
+	m := mustRead(t, small(t, "minicpm", nil, nil), 0)
+	if m.Embed != 12 || m.Residual != 0.7 || m.Logit != 8 {
+		t.Errorf("multipliers %g, %g and %g", m.Embed, m.Residual, m.Logit)
+	}
+	m = mustRead(t, small(t, "minicpm", map[string]any{"embedding_scale": float32(2), "residual_scale": float32(0.5),
+		"logit_scale": float32(4)}, nil), 0)
+	if m.Embed != 2 || m.Residual != 0.5 || m.Logit != 0.25 {
+		t.Errorf("multipliers %g, %g and %g", m.Embed, m.Residual, m.Logit)
+	}
+}
+
 // TestGraniteFields: finetuned false takes the rotation out, 0 leaves a multiplier unset, and the fields that files of
 // dense models have of experts and state spaces have no effect.
 func TestGraniteFields(t *testing.T) {

@@ -236,20 +236,24 @@ func (r *fields) vocab(dim int) int {
 	return int(embed.Dims[1])
 }
 
+const (
+	windowSize    = "attention.sliding_window"
+	windowPattern = "attention.sliding_window_pattern"
+)
+
 // windows reads the window of each layer. A pattern is a list, or a number n: every n-th layer then has no window.
 func (r *fields) windows(layers int) []int {
-	const size, pattern = "attention.sliding_window", "attention.sliding_window_pattern"
 	window := 0
-	if r.has(size) {
-		window = int(get(r, size, r.f.Uint32))
+	if r.has(windowSize) {
+		window = int(get(r, windowSize, r.f.Uint32))
 	}
-	all, slides := slices.Repeat([]int{window}, layers), slices.Repeat([]bool{r.has(size)}, layers)
-	key := r.arch + "." + pattern
+	all, slides := slices.Repeat([]int{window}, layers), slices.Repeat([]bool{r.has(windowSize)}, layers)
+	key := r.arch + "." + windowPattern
 	switch {
 	case r.f.IsArray(key):
-		slides = get(r, pattern, r.f.Bools)
+		slides = get(r, windowPattern, r.f.Bools)
 	case r.f.Has(key):
-		if every := get(r, pattern, r.f.Uint32); every > 0 {
+		if every := get(r, windowPattern, r.f.Uint32); every > 0 {
 			for i := range slides {
 				slides[i] = uint32(i)%every != every-1
 			}
@@ -258,9 +262,9 @@ func (r *fields) windows(layers int) []int {
 	switch {
 	case r.err != nil:
 	case len(slides) != layers:
-		r.fail(pattern, "has %d layers; the model has %d", len(slides), layers)
-	case slices.Contains(slides, true) && !r.has(size):
-		r.fail(pattern, "has layers with a window, but attention.sliding_window is missing")
+		r.fail(windowPattern, "has %d layers; the model has %d", len(slides), layers)
+	case slices.Contains(slides, true) && !r.has(windowSize):
+		r.fail(windowPattern, "has layers with a window, but attention.sliding_window is missing")
 	default:
 		for i, slide := range slides {
 			if !slide {
@@ -269,6 +273,23 @@ func (r *fields) windows(layers int) []int {
 		}
 	}
 	return all
+}
+
+// sections reads how many pairs of a head rotate by the time, the row and the column of a token. A fourth number counts
+// the pairs of a position that text does not have.
+func (r *fields) sections(pairs int) {
+	const field = "rope.dimension_sections"
+	sizes, sum := get(r, field, r.f.Int32s), int64(0)
+	for i, n := range sizes {
+		if sum += int64(n); n < 0 || i > 2 && n > 0 {
+			sum = -1
+			break
+		}
+	}
+	if r.err == nil && sum != int64(pairs) {
+		r.fail(field, "is %s; want three numbers that add up to the %d pairs of a head", r.f.Describe(r.arch+"."+field),
+			pairs)
+	}
 }
 
 // poolings are the values of pooling_type, in llama.cpp's numbering. A decoder has no first position that saw the

@@ -101,6 +101,7 @@ type Reference struct {
 var oracles embed.FS
 
 // Oracles are the models of Source that have a reference: together every architecture and every storage type.
+// llamacpp.mjs made the references of Architectures, reference.py the others.
 func Oracles() []string {
 	entries, err := oracles.ReadDir("oracle")
 	if err != nil {
@@ -113,8 +114,8 @@ func Oracles() []string {
 	return all
 }
 
-// Oracle reads a model's reference, which reference.py made; here are the same numbers as this machine's linear algebra
-// rounds them. They differ from the reference for x3m models alone, whose weights are not the same on every machine.
+// Oracle reads a model's reference; here are the same numbers as this machine's linear algebra rounds them. They differ
+// from the reference for x3m models alone, whose weights are not the same on every machine.
 func Oracle(t testing.TB, name string) (reference, here Reference) {
 	t.Helper()
 	b, err := oracles.ReadFile("oracle/" + name + ".json")

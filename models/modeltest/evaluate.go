@@ -136,9 +136,11 @@ func (e *evaluator) product(k arch.Kind, layer int, x []float64) []float64 {
 	w := e.parts[place{k, layer}]
 	out := make([]float64, len(w)/len(x))
 	for i := range out {
+		row, sums := w[i*len(x):][:len(x)], [4]float64{}
 		for j, v := range x {
-			out[i] += w[i*len(x)+j] * v
+			sums[j%4] += row[j] * v
 		}
+		out[i] = sums[0] + sums[1] + sums[2] + sums[3]
 	}
 	return out
 }

@@ -33,7 +33,8 @@ type hparams struct {
 	words                                bool      // byte-level BPE instead of SentencePiece
 	weightsOf                            string    // the model whose weights this one has
 	fields                               []gguf.KV // in addition, without the architecture's name
-	divisors                             int       // frequencies with divisors for short and for long contexts
+	divisors                             []string  // of frequencies: the tensors' names without .weight
+	eps                                  float64   // 0: 1e-6
 }
 
 // models holds the hyperparameters by name.
@@ -59,11 +60,12 @@ var models = map[string]hparams{
 		embedding: 0.06, tied: true, words: true},
 	// Three quarters of a head rotate, slower in contexts beyond 64, and the window has no effect.
 	"phi3": {arch: "phi3", dim: 128, hidden: 384, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
-		embedding: 0.06, output: 3, words: true, divisors: 12, fields: []gguf.KV{
+		embedding: 0.06, output: 3, words: true, divisors: []string{"rope_factors_short", "rope_factors_long"},
+		fields: []gguf.KV{
 			{Key: "rope.dimension_count", Value: uint32(24)},
 			{Key: "rope.scaling.original_context_length", Value: uint32(64)},
 			{Key: "rope.scaling.attn_factor", Value: float32(arch.LongMagnitude(512, 64))},
-			{Key: "attention.sliding_window", Value: uint32(7)}}},
+			{Key: windowSize, Value: uint32(7)}}},
 	"smollm3": {arch: "smollm3", dim: 128, hidden: 256, layers: 4, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
 		embedding: 0.06, tied: true},
 	"granite": {arch: "granite", dim: 128, hidden: 256, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
@@ -72,6 +74,42 @@ var models = map[string]hparams{
 			{Key: "logit_scale", Value: float32(0.7)}}},
 	"olmo2": {arch: "olmo2", dim: 128, hidden: 384, layers: 3, heads: 4, kv: 2, head: 32, vocab: 512, context: 512,
 		embedding: 0.06, output: 3, words: true},
+	// Windows, and YaRN in the fourth layer alone.
+	"olmo3": {arch: "olmo2", dim: 64, hidden: 128, layers: 5, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.06, output: 3, words: true, fields: []gguf.KV{{Key: windowSize, Value: uint32(6)},
+			{Key: "rope.scaling.type", Value: "yarn"}, {Key: "rope.scaling.factor", Value: float32(8)},
+			{Key: "rope.scaling.original_context_length", Value: uint32(64)},
+			{Key: "rope.scaling.attn_factor", Value: float32(1.2)}}},
+	"exaone4": {arch: "exaone4", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true, words: true, divisors: []string{"rope_freqs"}},
+	"ernie4_5": {arch: "ernie4_5", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true},
+	"minicpm": {arch: "minicpm", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.2, tied: true, fields: []gguf.KV{{Key: "embedding_scale", Value: float32(3)},
+			{Key: "residual_scale", Value: float32(0.4)}, {Key: "logit_scale", Value: float32(0.7)}}},
+	// llama.cpp 0.5.0 runs qwen2vl without the file's epsilon.
+	"qwen2vl": {arch: "qwen2vl", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true, words: true, eps: 1e-12, fields: []gguf.KV{
+			{Key: "rope.dimension_sections", Value: []int32{2, 3, 3, 0}}}},
+	"qwen3vl": {arch: "qwen3vl", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true, words: true, fields: []gguf.KV{{Key: "n_deepstack_layers", Value: uint32(2)},
+			{Key: "rope.dimension_sections", Value: []int32{3, 3, 2, 0}}}},
+}
+
+const windowSize = "attention.sliding_window"
+
+// notReal are the models that stand for a size, and not for an architecture.
+var notReal = []string{"tiny", "noisy", "uneven"}
+
+// Architectures are the models of Source, in F32, that llama.cpp's answers are for: one of each architecture or more.
+func Architectures() (all []string) {
+	for name := range models {
+		if !slices.Contains(notReal, name) {
+			all = append(all, name+"-f32")
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // storage says how a type's blocks are filled with random bits: where their halves are, how large each is beside the
@@ -137,6 +175,7 @@ type builder struct {
 }
 
 func (b *builder) fields(name string) []gguf.KV {
+	name = strings.Replace(name, "phi3", "phi 3", 1) // by its name llama.cpp would look for Phi-3's special tokens
 	kv := []gguf.KV{{Key: "general.architecture", Value: b.arch}, {Key: "general.name", Value: name},
 		{Key: "general.quantization_version", Value: uint32(2)}, {Key: "general.alignment", Value: uint32(32)}}
 	for _, f := range []struct {
@@ -145,7 +184,7 @@ func (b *builder) fields(name string) []gguf.KV {
 	}{
 		{"context_length", uint32(b.context)}, {"embedding_length", uint32(b.dim)}, {"block_count", uint32(b.layers)},
 		{"feed_forward_length", uint32(b.hidden)}, {"attention.head_count", uint32(b.heads)},
-		{"attention.head_count_kv", uint32(b.kv)}, {"attention.layer_norm_rms_epsilon", float32(1e-6)},
+		{"attention.head_count_kv", uint32(b.kv)}, {"attention.layer_norm_rms_epsilon", float32(cmp.Or(b.eps, 1e-6))},
 		{"rope.freq_base", float32(map[bool]float64{true: 1e6, false: 1e4}[b.words])}, {"vocab_size", uint32(b.vocab)},
 		{"attention.key_length", uint32(b.head)}, {"attention.value_length", uint32(b.head)},
 	} {
@@ -174,9 +213,12 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 	if !b.tied {
 		given = append(given, gguf.WriteTensor{Name: "output.weight", Dims: []uint64{1}, Data: make([]byte, 4)})
 	}
-	if b.divisors > 0 {
-		b.vector("rope_factors_short.weight", b.divisors, 1, 0.1)
-		b.vector("rope_factors_long.weight", b.divisors, 4, 1)
+	for _, name := range b.divisors {
+		mean, spread := 1.0, 0.1 // of short contexts
+		if name != "rope_factors_short" {
+			mean, spread = 4, 1
+		}
+		b.vector(name+".weight", b.rotary()/2, mean, spread)
 	}
 	m, err := describe(fields, append(given, b.all...))
 	if err != nil {
@@ -202,6 +244,16 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 		}
 	}
 	return b.all
+}
+
+// rotary is the number of rotated elements of a head.
+func (b *builder) rotary() int {
+	for _, f := range b.hparams.fields {
+		if f.Key == "rope.dimension_count" {
+			return int(f.Value.(uint32))
+		}
+	}
+	return b.head
 }
 
 func describe(fields []gguf.KV, given []gguf.WriteTensor) (*arch.Model, error) {

@@ -153,27 +153,18 @@ class Model:
         optional = lambda name, missing: fields.get(f"{self.arch}.{name}", missing)
         self.heads, self.kv = field("attention.head_count"), field("attention.head_count_kv")
         self.head, self.eps = field("attention.key_length"), field("attention.layer_norm_rms_epsilon")
-        self.scale = optional("attention.scale", 1 / np.sqrt(self.head))
-        self.embed, self.residual = optional("embedding_scale", 1), optional("residual_scale", 1)
-        self.divide = optional("logit_scale", 1)
         self.base, self.rotary = field("rope.freq_base"), optional("rope.dimension_count", self.head)
-        self.half_split = self.arch in ("qwen2", "qwen3", "phi3", "olmo2")
-        # Of the context that the file states, which is beyond the original one.
-        self.factors = self.weights.get("rope_factors_long.weight", 1)
-        self.magnitude = optional("rope.scaling.attn_factor", 1)
+        self.half_split = self.arch in ("qwen2", "qwen3")
         self.vocab, self.end = field("vocab_size"), fields["tokenizer.ggml.eos_token_id"]
 
     def norm(self, x, name):
-        """The norm of that name, if the model has it."""
-        if name + ".weight" not in self.weights:
-            return x
         return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + self.eps) * self.weights[name + ".weight"]
 
     def turn(self, x, positions):
         """Rotary embedding of (position, head, element)."""
         n = self.rotary
-        angle = positions[:, None] * self.base ** (-np.arange(0, n, 2) / n) / self.factors
-        c, s = np.cos(angle)[:, None] * self.magnitude, np.sin(angle)[:, None] * self.magnitude
+        angle = positions[:, None] * self.base ** (-np.arange(0, n, 2) / n)
+        c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
         out = x.copy()
         first, second = (slice(0, n // 2), slice(n // 2, n)) if self.half_split else (slice(0, n, 2), slice(1, n, 2))
         out[..., first] = x[..., first] * c - x[..., second] * s
@@ -183,36 +174,26 @@ class Model:
     def logits(self, ids):
         """Those after the last of the ids; the pass begins at the first one."""
         w, n, positions = self.weights, len(ids), np.arange(len(ids))
-        x = w["token_embd.weight"][ids] * self.embed
+        x = w["token_embd.weight"][ids]
         for layer in range(self.layers):
             p = f"blk.{layer}."
             h = self.norm(x, p + "attn_norm")
-            if p + "attn_qkv.weight" in w:
-                query, key = self.heads * self.head, self.kv * self.head
-                q, k, v = np.split(h @ w[p + "attn_qkv.weight"].T, [query, query + key], axis=1)
-            else:
-                q, k, v = (h @ w[p + f"attn_{c}.weight"].T + w.get(p + f"attn_{c}.bias", 0) for c in "qkv")
-            if self.arch == "olmo2":  # over all heads
-                q, k = self.norm(q, p + "attn_q_norm"), self.norm(k, p + "attn_k_norm")
+            q, k, v = (h @ w[p + f"attn_{c}.weight"].T + w.get(p + f"attn_{c}.bias", 0) for c in "qkv")
             q = q.reshape(n, self.heads, self.head)
             k, v = (y.reshape(n, self.kv, self.head) for y in (k, v))
             if self.arch == "qwen3":
                 q, k = self.norm(q, p + "attn_q_norm"), self.norm(k, p + "attn_k_norm")
-            if self.arch != "smollm3" or layer % 4 != 3:
-                q, k = self.turn(q, positions), self.turn(k, positions)
+            q, k = self.turn(q, positions), self.turn(k, positions)
             k, v = (np.repeat(y, self.heads // self.kv, axis=1) for y in (k, v))
-            scores = np.einsum("ihd,jhd->hij", q, k) * self.scale
+            scores = np.einsum("ihd,jhd->hij", q, k) / np.sqrt(self.head)
             scores[:, positions[:, None] < positions] = -np.inf
             scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
             scores /= scores.sum(axis=-1, keepdims=True)
-            y = np.einsum("hij,jhd->ihd", scores, v).reshape(n, -1) @ w[p + "attn_output.weight"].T
-            x = x + self.residual * self.norm(y, p + "post_attention_norm")
+            x = x + np.einsum("hij,jhd->ihd", scores, v).reshape(n, -1) @ w[p + "attn_output.weight"].T
             h = self.norm(x, p + "ffn_norm")
-            up = h @ w[p + "ffn_up.weight"].T
-            gate, up = (h @ w[p + "ffn_gate.weight"].T, up) if p + "ffn_gate.weight" in w else np.split(up, 2, axis=1)
-            y = (gate / (1 + np.exp(-gate)) * up) @ w[p + "ffn_down.weight"].T
-            x = x + self.residual * self.norm(y, p + "post_ffw_norm")
-        return w.get("output.weight", w["token_embd.weight"]) @ self.norm(x[-1], "output_norm") / self.divide
+            gate = h @ w[p + "ffn_gate.weight"].T
+            x = x + (gate / (1 + np.exp(-gate)) * (h @ w[p + "ffn_up.weight"].T)) @ w[p + "ffn_down.weight"].T
+        return w.get("output.weight", w["token_embd.weight"]) @ self.norm(x[-1], "output_norm")
 
 
 def run(path):

@@ -182,8 +182,7 @@ func TestRefusedFiles(t *testing.T) {
 		want string
 		f    *gguf.File
 	}{
-		{`general.architecture is "gemma3"; supported: granite, llama, mistral3, ` +
-			"olmo2, phi3, qwen2, qwen3, smollm3", with("gemma3").file(t)},
+		{`general.architecture is "gemma3"; supported: ` + strings.Join(arch.Names(), ", "), with("gemma3").file(t)},
 		{"llama.embedding_length is missing", with("llama").file(t, "llama.embedding_length")},
 		{"llama.block_count is missing", with("llama").file(t, "llama.block_count")},
 		{"llama.context_length is missing", with("llama").file(t, "llama.context_length")},
