@@ -14,6 +14,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 /** All files, those that take longest first: with several jobs the last one to end starts early. */
 const ALL = [
   "kills",
+  "walk",
   "e2e",
   "lost",
   "loading",

@@ -313,8 +313,12 @@ export class ForetokenBenchmark extends HTMLElement {
   #addFromWidget(): void {
     try {
       const row = this.widget ? methodRow(this.widget.request) : "";
+      if (!row) return;
+      const box = this.#methods.get(row); // a method with its defaults
       const rest = this.#extra.value.trim().replace(/,$/, "");
-      if (row) this.#extra.value = rest ? `${rest},\n${row}` : row;
+      if (box) box.checked = true;
+      else if (!rest.split(",\n").includes(row)) this.#extra.value = rest ? `${rest},\n${row}` : row;
+      setText(this.#status, `${row} will be measured.`);
     } catch (cause) {
       this.#showError(cause instanceof Error ? cause.message : String(cause));
     }
