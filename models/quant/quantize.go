@@ -12,14 +12,15 @@ import (
 )
 
 // encodable are the types that Quantize writes.
-var encodable = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0}
+var encodable = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0, gguf.Q4_K}
 
 // Quantize encodes all of src into dst, which must have exactly their encoded size, with the bits of ggml's
-// reference quantisers (quantize_row_q8_0_ref and its siblings in ggml-quants.c). An element that is not finite or
+// reference quantisers (quantize_row_q8_0_ref and its siblings in ggml-quants.c); Q4_K is fitted as there, but its bits
+// may differ where sums round. An element that is not finite or
 // too large for the type is an error that names it: a block with such a weight decodes to nonsense.
 func Quantize(t gguf.Type, src []float32, dst []byte) error {
 	if !slices.Contains(encodable, t) {
-		return fmt.Errorf("quant: %s cannot be encoded: want F32, F16, BF16, Q8_0 or Q4_0", t)
+		return fmt.Errorf("quant: %s cannot be encoded: want F32, F16, BF16, Q8_0, Q4_0 or Q4_K", t)
 	}
 	want, err := RowBytes(t, len(src))
 	if err != nil {
@@ -53,6 +54,8 @@ func Quantize(t gguf.Type, src []float32, dst []byte) error {
 		return blocks32(t, src, dst, 34, encodeQ8_0)
 	case gguf.Q4_0:
 		return blocks32(t, src, dst, 18, encodeQ4_0)
+	case gguf.Q4_K:
+		return encodeQ4_K(src, dst)
 	}
 	return nil
 }

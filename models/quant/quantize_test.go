@@ -106,9 +106,10 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 		{gguf.BF16, math.MaxFloat32, "BF16 cannot hold"},
 		{gguf.Q8_0, inf, "element 5 is +Inf"}, {gguf.Q8_0, nan, "element 5 is NaN"},
 		{gguf.Q4_0, -inf, "element 5 is -Inf"}, {gguf.Q4_0, nan, "NaN"},
+		{gguf.Q4_K, nan, "element 5 is NaN"}, {gguf.Q4_K, 1e8, "elements 0 to 255 are too large for Q4_K"},
 		{gguf.Q8_0, 1e7, "elements 0 to 31 are too large for Q8_0"}, {gguf.Q4_0, 1e6, "too large for Q4_0"},
 	} {
-		x := make([]float32, 64)
+		x := make([]float32, 256)
 		x[5] = c.x
 		n, _ := RowBytes(c.typ, len(x))
 		err := Quantize(c.typ, x, make([]byte, n))
@@ -132,10 +133,10 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 		t.Errorf("infinities in F16: % x", got)
 	}
 	// A scale that half precision rounds to zero, whose inverse is infinite.
-	x := make([]float32, 32)
+	x := make([]float32, 256)
 	x[0] = 1e-42
-	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_0} {
-		back := make([]float32, 32)
+	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_0, gguf.Q4_K} {
+		back := make([]float32, len(x))
 		if err := Dequantize(typ, encode(t, typ, x), back); err != nil {
 			t.Fatal(err)
 		}
@@ -144,6 +145,50 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 				t.Errorf("%s: element %d of a block of nearly nothing is %g", typ, i, v)
 			}
 		}
+	}
+}
+
+// TestQ4_K encodes what a block holds exactly, and compares the error on normal weights with Q4_0's.
+func TestQ4_K(t *testing.T) {
+	block := make([]byte, 144)
+	binary.LittleEndian.PutUint16(block, 0x3c00)     // 1
+	binary.LittleEndian.PutUint16(block[2:], 0x3800) // 0.5
+	for i := range 8 {                               // the largest scale and least value are 63, which fixes the units
+		s, m := byte(63-i), byte(63-2*i)
+		if i < 4 {
+			block[4+i], block[8+i] = s, m
+		} else {
+			block[8+i] = s&15 | m<<4
+			block[i] |= s >> 4 << 6
+			block[4+i] |= m >> 4 << 6
+		}
+	}
+	for i := range 128 {
+		block[16+i] = byte(i%16 | (15-i%16)<<4)
+	}
+	x, back := make([]float32, 256), make([]float32, 256)
+	if err := Dequantize(gguf.Q4_K, block, x); err != nil {
+		t.Fatal(err)
+	}
+	if got := encode(t, gguf.Q4_K, x); !bytes.Equal(got, block) {
+		t.Errorf("a block became % x, want % x", got, block)
+	}
+	r, errors := rand.New(rand.NewPCG(1, 2)), map[gguf.Type]float64{}
+	for range 100 {
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		for _, typ := range []gguf.Type{gguf.Q4_0, gguf.Q4_K} {
+			if err := Dequantize(typ, encode(t, typ, x), back); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range back {
+				errors[typ] += float64((v - x[i]) * (v - x[i]))
+			}
+		}
+	}
+	if k, plain := errors[gguf.Q4_K], errors[gguf.Q4_0]; k > 0.75*plain {
+		t.Errorf("squared error %g, in Q4_0 %g", k, plain)
 	}
 }
 
