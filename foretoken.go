@@ -55,9 +55,11 @@ type Options struct {
 	Nodes int
 	// Calibrations is the data fitted to the pair; nil: none.
 	Calibrations *Calibrations
-	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
-	// draft from the target's features; nil: none.
+	// EAGLE3 is an EAGLE-3 head, to draft from the target's features: a GGUF file, or a safetensors file with its
+	// config.json in EAGLE3Config; nil: none. EAGLE3Quantise stores its matrices as "q8_0" or "q4_k"; "": as in the
+	// file.
 	EAGLE3, EAGLE3Config Source
+	EAGLE3Quantise       string
 	// FastStart has Open return when plain decoding and drafts of small trees can begin. What larger trees need is
 	// compiled and recorded while no request runs; until then auto drafts small ones and other methods with a draft
 	// wait. Passes are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all
@@ -177,8 +179,9 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Option
 // pair returns the options of the pair.
 func (o *Options) pair() pair.Options {
 	p := pair.Options{Context: o.Context, Nodes: o.Nodes, Candidates: o.Candidates, Beams: o.Beams, KV: o.KV,
-		Memory: o.Memory, Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config, SHA256: o.SHA256,
-		Reopen: o.Reopen, Default: method.ByName(DefaultRequest().Policy)}
+		Memory: o.Memory, Tuning: o.Tuning, EAGLE3: o.EAGLE3, EAGLE3Config: o.EAGLE3Config,
+		EAGLE3Quantise: o.EAGLE3Quantise, SHA256: o.SHA256, Reopen: o.Reopen,
+		Default: method.ByName(DefaultRequest().Policy)}
 	if o.FastStart {
 		p.First = firstNodes
 	}

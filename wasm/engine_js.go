@@ -212,7 +212,8 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	key := tuningKey(e.dev.Info())
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates, FastStart: true,
-		Calibrations: fit, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
+		Calibrations: fit, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config,
+		EAGLE3Quantise: o.EAGLE3Quantise, Tuning: loadTuning(key),
 		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Lost: func(l foretoken.Loss) {
 			if l.Recovered {

@@ -28,6 +28,8 @@ type openOptions struct {
 	Builtin bool `json:"builtin_calibrations"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
+	// EAGLE3Quantise is the type that the matrices of an EAGLE-3 head are stored in.
+	EAGLE3Quantise string `json:"eagle3_quantise"`
 }
 
 // readOptions reads and checks options. What depends on the models is left to foretoken.Open.
@@ -48,6 +50,7 @@ func readOptions(text []byte) (o openOptions, err error) {
 		name("device", o.Device, open.Kinds),
 		name("kv", o.KV, []string{"f32", "f16", "q8"}),
 		name("quantise", o.Quantise, convert.Types()),
+		name("eagle3_quantise", o.EAGLE3Quantise, convert.HeadTypes()),
 		number("threads", 1, open.MaxThreads, "one for each core", float64(o.Threads)),
 		number("device_timeout", 0.001, 1e6, "30 seconds, in software 5 minutes", o.Timeout),
 		number("context", 1, math.MaxInt32, "the model's limit, at most 4096", float64(o.Context)),

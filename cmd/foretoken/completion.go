@@ -14,16 +14,17 @@ import (
 // completions lists the values of flags by flag name, for all commands.
 func completions() map[string][]string {
 	all := map[string][]string{
-		"device":      devices,
-		"kv":          kvFormats,
-		"quantise":    convert.Types(),
-		"type":        convert.Types(),
-		"label":       runner.Labels(),
-		"start":       {},
-		"system":      {},
-		"prompt":      {},
-		"stop":        {},
-		"cors-origin": {},
+		"device":          devices,
+		"kv":              kvFormats,
+		"quantise":        convert.Types(),
+		"eagle3-quantise": convert.HeadTypes(),
+		"type":            convert.Types(),
+		"label":           runner.Labels(),
+		"start":           {},
+		"system":          {},
+		"prompt":          {},
+		"stop":            {},
+		"cors-origin":     {},
 	}
 	for _, s := range foretoken.Settings() {
 		if s.Choices != nil {
@@ -38,7 +39,7 @@ func completions() map[string][]string {
 func completeFlags(root *cobra.Command) {
 	names := completions()
 	files := map[string][]string{
-		"target": {"gguf", "safetensors"}, "draft": {"gguf", "safetensors"}, "eagle3": {"safetensors"},
+		"target": {"gguf", "safetensors"}, "draft": {"gguf", "safetensors"}, "eagle3": {"gguf", "safetensors"},
 		"calibration": {"json"}, "prompt-file": {"jsonl"}, "prompts": {"jsonl"}, "chat-template": {"jinja", "txt"},
 		"from": {"json"},
 	}

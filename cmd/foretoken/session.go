@@ -34,7 +34,8 @@ type modelOptions struct {
 	context       int
 	noTuning      bool
 	calibrations  []string
-	eagle3        string // safetensors file of a head; empty: none
+	eagle3        string // file of a head; empty: none
+	headType      string // storage type of the head's weights; empty: the file's own
 	timed         bool   // times the passes that auto decides by before the first request
 	useHead       bool   // the method drafts from a head: use the built-in one unless eagle3 names one
 	nodes         int    // largest tree to verify; 0: the default
@@ -61,8 +62,10 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.context, "context", 0, "positions of the KV cache (default the models' own, at most 4096)")
 	f.StringArrayVar(&o.calibrations, "calibration", nil,
 		"calibration file of the pair, from calibrate or train; may be given several times")
-	f.StringVar(&o.eagle3, "eagle3", "", "safetensors file of an EAGLE-3 head for the target, next to its config.json "+
-		"(default the built-in target's, if a method drafts from one)")
+	f.StringVar(&o.eagle3, "eagle3", "", "an EAGLE-3 head for the target: a GGUF file, or a safetensors file next to "+
+		"its config.json (default the built-in target's, if a method drafts from one)")
+	f.StringVar(&o.headType, "eagle3-quantise", "",
+		"convert the head's weights to "+strings.Join(convert.HeadTypes(), " or ")+" while loading (default as stored)")
 	f.BoolVar(&o.noTuning, "no-tuning-cache", false,
 		"do not read or write the cache of kernel choices for this adapter")
 }
@@ -143,15 +146,18 @@ func (o *modelOptions) head() (weights, config files.Source, err error) {
 		}
 		return weights, config, nil
 	}
-	var read [2]files.Source
-	for i, path := range []string{o.eagle3, filepath.Join(filepath.Dir(o.eagle3), "config.json")} {
+	read := func(path string) (files.Source, error) {
 		data, err := files.Read(path, maxHead)
 		if err != nil {
-			return nil, nil, err // the error names the file
+			return nil, err // the error names the file
 		}
-		read[i] = files.FromBytes(path, data)
+		return files.FromBytes(path, data), nil
 	}
-	return read[0], read[1], nil
+	if weights, err = read(o.eagle3); err != nil || convert.IsGGUF(weights) {
+		return weights, nil, err
+	}
+	config, err = read(filepath.Join(filepath.Dir(o.eagle3), "config.json"))
+	return weights, config, err
 }
 
 // The values of --device and --kv.
@@ -234,12 +240,13 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
 	if head != nil && tuned != nil {
-		tuned.models["eagle3"] = modelKey(head)
+		tuned.models["eagle3"] = modelKey(head) + o.headType
 	}
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
 		Context: o.context, KV: o.kv, Memory: memory, Nodes: o.nodes, Candidates: o.candidates,
-		Beams: o.beams, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+		Beams: o.beams, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig,
+		EAGLE3Quantise: o.headType, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)

@@ -122,11 +122,13 @@ func (p *Files) complete() (err error) {
 	if p.Context, err = contextOf(o.Context, p.Target, p.draft); err != nil || o.EAGLE3 == nil {
 		return err
 	}
-	if o.EAGLE3Config == nil {
-		return kind.Refuse("foretoken: %s: an EAGLE-3 head needs the config.json that was published with it",
-			o.EAGLE3.Name())
+	if o.EAGLE3Config == nil && !convert.IsGGUF(o.EAGLE3) {
+		return kind.Refuse("foretoken: %s: an EAGLE-3 head in safetensors needs the config.json that was published "+
+			"with it", o.EAGLE3.Name())
 	}
-	p.head, err = convert.Head(o.EAGLE3, o.EAGLE3Config)
+	if p.head, err = convert.Head(o.EAGLE3, o.EAGLE3Config); err == nil {
+		p.head, err = convert.QuantiseHead(p.head, o.EAGLE3Quantise)
+	}
 	return err
 }
 

@@ -26,6 +26,7 @@ type Options struct {
 	Memory                            int64
 	Tuning                            map[string]map[string]string
 	EAGLE3, EAGLE3Config              files.Source
+	EAGLE3Quantise                    string
 	SHA256                            func([]byte) [sha256.Size]byte
 	Reopen                            func(context.Context) (webgpu.Device, error)
 

@@ -24,7 +24,8 @@ const (
 	UsedWindow                     // sliding_window counts if use_sliding_window is true, from max_window_layers on
 )
 
-// HeadCheckpoint maps the config.json of EAGLE-3 heads that the authors and SGLang's trainers publish.
-var HeadCheckpoint = Checkpoint{Class: "LlamaForCausalLMEagle3", Architecture: "eagle3",
-	Ignored:  []string{"draft_vocab_size", "target_hidden_size"},
+// HeadCheckpoint maps the config.json of EAGLE-3 heads. Package convert reads the ignored fields.
+var HeadCheckpoint = Checkpoint{Architecture: "eagle3",
+	Ignored: []string{"draft_vocab_size", "target_hidden_size", "eagle_aux_hidden_state_layer_ids",
+		"norm_before_residual", "norm_before_fc", "norm_output", "transformer_layer_config"},
 	Defaults: map[string]string{"hidden_act": `"silu"`, "num_hidden_layers": "1", "max_position_embeddings": "2048"}}

@@ -15,31 +15,38 @@ import (
 // The head may have a smaller vocabulary than the target.
 type Features struct {
 	Dim       int     // width of the target's residual stream
-	Layers    []int   // the target's layers whose inputs are fused, counted from 0; nil: as in the authors' code
+	Layers    []int   // the target's layers whose inputs or outputs are fused, from 0; nil: as in the authors' code
+	Outputs   bool    // Layers names outputs, as a nested field of config.json does; otherwise inputs, as GGUF does
 	Targets   []int32 // the target's id of each that the head proposes
 	Embedding bool    // the head has an embedding; otherwise it uses the target's
+	Output    bool    // the head has an output matrix; otherwise it uses the target's
+
+	NormFused  bool // the features are normed side by side before they are fused
+	NormedSkip bool // the normed feature starts the residual stream; otherwise the feature itself does
+	NormedNext bool // the normed output is the feature of the next drafted token; otherwise the output itself is
 }
 
 // Taps is the number of the target's layers that a head reads.
 const Taps = 3
 
-// eagle3 reads a head. rope.half_split is this project's own: converted heads keep the rows of their checkpoint.
+// eagle3 reads a head. These fields are this project's own: rope.half_split, because converted heads keep the rows of
+// their checkpoint; target_outputs, which replaces target_layers; and norm_output.
 func eagle3(r *fields) *Model {
 	m := r.model()
-	m.Vocab = r.count("vocab_size", 1<<24)
-	m.Layers[0].Mix.HalfSplit = r.number("rope.half_split", 0, 0, 1) == 1
-	f := &Features{Dim: m.Dim, Embedding: r.f.HasTensor("token_embd.weight")}
+	flag := func(field string) bool { return r.number(field, 0, 0, 1) == 1 }
+	f := &Features{Dim: m.Dim, Embedding: r.f.HasTensor("token_embd.weight"), Output: r.f.HasTensor("output.weight"),
+		NormFused: flag("norm_before_fc"), NormedSkip: flag("norm_before_residual"), NormedNext: flag("norm_output")}
+	m.Vocab = r.headVocab(m.Dim)
+	m.Layers[0].Mix.HalfSplit = flag("rope.half_split")
 	if r.has("target_hidden_size") {
 		f.Dim = r.count("target_hidden_size", 1<<16)
 	}
-	if r.read[targetLayers] = true; r.f.Has(r.arch + "." + targetLayers) {
-		layers := get(r, targetLayers, r.f.Int32s)
-		for _, l := range layers {
-			f.Layers = append(f.Layers, int(l))
-		}
-		if len(layers) != Taps {
-			r.fail(targetLayers, "names %d layers; want %d", len(layers), Taps)
-		}
+	f.Outputs = r.f.Has(r.arch + "." + targetOutputs)
+	f.Layers = r.tapped(targetLayers)
+	if outputs := r.tapped(targetOutputs); f.Layers == nil {
+		f.Layers = outputs
+	} else if outputs != nil {
+		r.fail(targetOutputs, "and %s are both there; want one of them", targetLayers)
 	}
 	switch width := m.Layers[0].FFN.Width; {
 	case len(m.Layers) != 1:
@@ -49,15 +56,53 @@ func eagle3(r *fields) *Model {
 	case !f.Embedding && f.Dim != m.Dim:
 		r.fail("embedding_length", "is %d, and token_embd.weight is missing; the head cannot take the embedding of a "+
 			"target of width %d", m.Dim, f.Dim)
+	case !f.Output && f.Dim != m.Dim:
+		r.fail("embedding_length", "is %d, and output.weight is missing; the head cannot take the output matrix of a "+
+			"target of width %d", m.Dim, f.Dim)
 	}
 	f.Targets = r.targets(m.Vocab)
+	if r.err == nil && !f.Output && len(f.Targets) != m.Vocab {
+		r.err = fmt.Errorf("arch: %s: tensor d2t has %d ids, and output.weight is missing; the target's gives %d",
+			r.f.Name(), len(f.Targets), m.Vocab)
+	}
 	m.Features = f
 	return m
 }
 
+// headVocab returns the size of the target's vocabulary: vocab_size, or where the file lacks it, the number of its
+// tokens or of the rows of its embedding.
+func (r *fields) headVocab(dim int) int {
+	const most = 1 << 24
+	switch tokens := r.f.Count("tokenizer.ggml.tokens"); {
+	case r.has("vocab_size"):
+		return r.count("vocab_size", most)
+	case tokens > 0 && tokens <= most:
+		return int(tokens)
+	case r.f.HasTensor("token_embd.weight"):
+		return r.vocab(dim)
+	}
+	return r.count("vocab_size", most)
+}
+
+// tapped reads a list of the target's layers; nil where there is none.
+func (r *fields) tapped(field string) (all []int) {
+	if r.read[field] = true; !r.f.Has(r.arch + "." + field) {
+		return nil
+	}
+	layers := get(r, field, r.f.Int32s)
+	for _, l := range layers {
+		all = append(all, int(l))
+	}
+	if len(layers) != Taps {
+		r.fail(field, "names %d layers; want %d", len(layers), Taps)
+	}
+	return all
+}
+
 const (
-	targetLayers = "target_layers"
-	draftIDs     = "d2t" // (proposed ids): the target's id of each
+	targetLayers  = "target_layers"
+	targetOutputs = "target_outputs"
+	draftIDs      = "d2t" // (proposed ids): the target's id of each
 )
 
 // targets reads the ids that a head proposes: all of vocab where the file does not say.
@@ -98,28 +143,28 @@ func (r *fields) targets(vocab int) []int32 {
 }
 
 // TapsOf returns the target's layers after which a head reads its residual stream, for a target with the given number
-// of layers: those before f.Layers or, as in the authors' code, the inputs of layers 2, n/2 and n-3. A checkpoint can
-// name the output of the last layer, which becomes the input n: the stream before the last norm.
+// of layers; -1 stands for the embedding. Without f.Layers they are, as in the authors' code, those before the layers
+// 2, n/2 and n-3.
 func (f *Features) TapsOf(file string, layers int) ([]int, error) {
-	inputs := f.Layers
-	if inputs == nil {
-		inputs = []int{2, layers / 2, layers - 3}
-	}
-	taps := make([]int, Taps)
-	for i, input := range inputs {
-		taps[i] = input - 1
-	}
-	for i, l := range taps {
-		switch {
-		case l >= 0 && l < layers && (i == 0 || l > taps[i-1]):
-		case f.Layers == nil:
+	if f.Layers == nil {
+		taps := []int{1, layers/2 - 1, layers - 4}
+		if taps[0] >= taps[1] || taps[1] >= taps[2] {
 			return nil, fmt.Errorf("arch: %s: the head names no layers of its target, and one of %d layers is too "+
 				"small for the usual ones", file, layers)
-		default:
-			return nil, fmt.Errorf("arch: %s: the head reads its target after the layers %v (a config.json's "+
-				"eagle_aux_hidden_state_layer_ids, or one less than GGUF's %s); a target of %d layers has 0 to %d, "+
-				"ascending", file, taps, targetLayers, layers, layers-1)
 		}
+		return taps, nil
+	}
+	taps, of, before := make([]int, Taps), "inputs", 1
+	if f.Outputs {
+		of, before = "outputs", 0
+	}
+	for i, l := range f.Layers {
+		if l < 0 || l >= layers {
+			return nil, fmt.Errorf("arch: %s: the head reads the %s of its target's layers %v (eagle3.target_layers, "+
+				"or eagle_aux_hidden_state_layer_ids in config.json); a target of %d layers has 0 to %d", file, of,
+				f.Layers, layers, layers-1)
+		}
+		taps[i] = l - before
 	}
 	return taps, nil
 }

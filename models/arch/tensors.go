@@ -43,6 +43,7 @@ const (
 	Fuse        // one matrix a tap
 	FeatureNorm // of the feature; MixNorm belongs to the embedding
 	FeatureQKV  // QKV multiplies the embedding
+	FuseNorm    // of the features, before they are fused
 )
 
 // Tensors lists the tensors of the model's file.
@@ -65,6 +66,9 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 	if f := m.Features; f != nil {
 		outer, blocks, inputs, outputs = "", "midlayer.", 2*m.Dim, len(f.Targets)
 		add(Header, draftIDs, draftIDs, outputs).Optional = true
+		if f.NormFused {
+			add(FuseNorm, "enc.output_norm.weight", "input_norm.weight", Taps*f.Dim)
+		}
 		for i := range Taps {
 			t := add(Fuse, "fc.weight", "fc.weight", m.Dim, Taps*f.Dim)
 			t.From, t.Cols = i*f.Dim, f.Dim
@@ -145,7 +149,7 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 	}
 	prefix, hf, layer = "", outer, 0
 	add(OutputNorm, "output_norm.weight", "norm.weight", m.Dim)
-	if !m.Tied {
+	if !m.Tied && (m.Features == nil || m.Features.Output) {
 		hf = ""
 		add(Output, "output.weight", "lm_head.weight", outputs, m.Dim)
 	}

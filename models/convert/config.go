@@ -28,7 +28,8 @@ type hparams struct {
 	headDim   int
 	rotary    int
 	vocab     int
-	proposed  int // of the vocabulary, by an EAGLE-3 head
+	proposed  int    // of the vocabulary, by an EAGLE-3 head
+	block     string // prefix of the tensors of a head's layer; "": namedBlock
 	context   int
 	tied      bool
 	divisors  []tensor // of the rotary embedding's frequencies
@@ -55,6 +56,7 @@ var changing = map[string]string{
 	"moe_intermediate_size":    "mixtures of experts cannot be run",
 	"kv_lora_rank":             "latent attention cannot be run",
 	"q_lora_rank":              "latent attention cannot be run",
+	"fc_norm":                  "norms of single layers of the target cannot be run",
 	"draft_vocab_size":         "this is a draft head, not a model: give it with --eagle3",
 	"attn_logit_softcapping":   "capped attention scores cannot be run",
 	"final_logit_softcapping":  "capped logits cannot be run",
@@ -170,7 +172,7 @@ func readFields(name string, raw []byte, find func(*hparams)) (*hparams, error) 
 		}
 	}
 	refused := func(key string) bool {
-		return changing[key] != "" && s.Numbers[key] == "" && !slices.Contains(s.Ignored, key) // bound: 4 names
+		return changing[key] != "" && s.Numbers[key] == "" && !slices.Contains(s.Ignored, key) // bound: 7 names
 	}
 	for _, key := range slices.Sorted(maps.Keys(changing)) {
 		if refused(key) && !s.neutral(key) {
@@ -208,7 +210,7 @@ func readFields(name string, raw []byte, find func(*hparams)) (*hparams, error) 
 		s.savedAs = s.word("_name_or_path")
 	}
 	known := func(key string) bool {
-		return read[key] || changing[key] != "" || slices.Contains(s.Ignored, key) // bound: 4 names
+		return read[key] || changing[key] != "" || slices.Contains(s.Ignored, key) // bound: 7 names
 	}
 	if key := safetensors.UnknownField(s.values, known); key != "" {
 		s.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out "+

@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/models/arch"
 	"foretoken/models/fuzztest"
+	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
 
@@ -47,11 +49,53 @@ func headOf(t *testing.T, text string) *arch.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.describe("config.json", nil, arch.ReadHead)
+	m, err := s.describe("config.json", []tensor{placeholder("output.weight", 1)}, arch.ReadHead)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// ofSpeculators is the config.json of a head as the library speculators saves it, with further fields.
+func ofSpeculators(fields string) string {
+	layer := strings.NewReplacer(`"architectures": ["LlamaForCausalLMEagle3"], `, "", `, "draft_vocab_size": 5`, "",
+		`"tie_word_embeddings": false, `, `"tie_word_embeddings": true, `).Replace(publishedHead)
+	return `{"architectures": ["Eagle3Speculator"], "draft_vocab_size": 5, "speculators_model_type": "eagle3",
+	"speculators_version": "0.3.0", "model_type": "speculators", "tie_word_embeddings": false,
+	"embed_requires_grad": false, "has_no_defaults_at_init": false, "target_hidden_size": null,
+	"speculators_config": {"algorithm": "eagle3", "verifier": {"architectures": ["LlamaForCausalLM"]}},
+	"transformer_layer_config": ` + layer + fields + "}"
+}
+
+// TestHeadDialects reads what the three dialects say of a head's norms and of the target's layers.
+func TestHeadDialects(t *testing.T) {
+	const outputs = `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}`
+	for name, c := range map[string]struct {
+		text              string
+		fused, skip, next bool
+		taps              []int
+	}{
+		"outputs":       {text: setHead("eagle_config", outputs), taps: []int{1, 2, 4}},
+		"inputs":        {text: setHead("eagle_aux_hidden_state_layer_ids", "[0, 4, 2]"), taps: []int{-1, 3, 1}},
+		"an empty list": {text: setHead("eagle_config", `{"`+tappedLayers+`": []}`), taps: []int{1, 15, 28}},
+		"class of vLLM": {text: setHead("architectures", `["Eagle3LlamaForCausalLM"]`), taps: []int{1, 15, 28}},
+		"residual":      {text: setHead(normedSkip, "true"), skip: true, taps: []int{1, 15, 28}},
+		"nested norm": {text: setHead("eagle_config", `{"norm_before_fc": true, "use_last_layernorm": true,
+			"use_input_layernorm_in_first_layer": true, "use_mtp_layernorm": false}`), fused: true,
+			taps: []int{1, 15, 28}},
+		"speculators": {text: ofSpeculators(`, "norm_before_residual": true, "norm_before_fc": true,
+			"norm_output": true, "fc_norm": false, "eagle_aux_hidden_state_layer_ids": [2, 3, 29]`), fused: true,
+			skip: true, next: true, taps: []int{1, 2, 28}},
+		"speculators, plain": {text: ofSpeculators(`, "norm_before_residual": false`), taps: []int{1, 15, 28}},
+	} {
+		m := headOf(t, c.text)
+		f := m.Features
+		taps, err := f.TapsOf("x", 32)
+		if err != nil || !slices.Equal(taps, c.taps) || f.NormFused != c.fused || f.NormedSkip != c.skip ||
+			f.NormedNext != c.next || m.Dim != 16 || m.Vocab != 12 {
+			t.Errorf("%s: %+v, taps %v, %v", name, f, taps, err)
+		}
+	}
 }
 
 func TestPublishedHead(t *testing.T) {
@@ -106,16 +150,28 @@ func TestHeadFields(t *testing.T) {
 
 // refusedHeads holds configurations that are refused and the words of the refusal.
 var refusedHeads = map[string]struct{ text, want string }{
-	"empty":            {"", "the text is empty"},
-	"not json":         {"hello", "JSON"},
-	"a list":           {"[]", "JSON"},
-	"architecture":     {setHead("architectures", `["LlamaForCausalLMEagle"]`), "architectures"},
-	"no architecture":  {setHead("architectures", ""), "architectures"},
-	"layers":           {setHead("num_hidden_layers", "2"), "num_hidden_layers is 2"},
-	"activation":       {setHead("hidden_act", `"gelu"`), `hidden_act is "gelu"`},
-	"bias":             {setHead("attention_bias", "true"), "attention_bias"},
-	"window":           {setHead("layer_types", `["sliding_attention"]`), "sliding_attention for layer 0"},
-	"residual":         {setHead("norm_before_residual", "true"), "norm_before_residual is true: the field"},
+	"empty":           {"", "the text is empty"},
+	"not json":        {"hello", "JSON"},
+	"a list":          {"[]", "JSON"},
+	"architecture":    {setHead("architectures", `["LlamaForCausalLMEagle"]`), "architectures"},
+	"no architecture": {setHead("architectures", ""), "architectures"},
+	"layers":          {setHead("num_hidden_layers", "2"), "num_hidden_layers is 2"},
+	"activation":      {setHead("hidden_act", `"gelu"`), `hidden_act is "gelu"`},
+	"bias":            {setHead("attention_bias", "true"), "attention_bias"},
+	"window":          {setHead("layer_types", `["sliding_attention"]`), "sliding_attention for layer 0"},
+	"norms of layers": {setHead("fc_norm", "true"), "fc_norm is true: norms of single layers"},
+	"residual":        {setHead("norm_before_residual", "1"), "norm_before_residual is 1: want true or false"},
+	"no residual":     {ofSpeculators(""), "norm_before_residual is missing"},
+	"no layer":        {setHead("architectures", `["Eagle3DraftModel"]`), "norm_before_residual is missing"},
+	"two widths": {ofSpeculators(`, "norm_before_residual": true, "hidden_size": 32`),
+		"hidden_size is 16, but 32 outside"},
+	"another kind": {strings.Replace(ofSpeculators(""), `"eagle3"`, `"peagle"`, 1),
+		`speculators_model_type is "peagle"`},
+	"nested unknown": {setHead("eagle_config", `{"norm_after_fc": true}`),
+		"eagle_config.norm_after_fc is true: the field"},
+	"nested norm": {setHead("eagle_config", `{"use_last_layernorm": false}`), "use_last_layernorm is false"},
+	"two lists": {ofSpeculators(`, "norm_before_residual": true, "eagle_aux_hidden_state_layer_ids": [0, 1, 2],
+		"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}`), "is [1 2 3], and the field is at the top"},
 	"no size":          {setHead("hidden_size", ""), "hidden_size is missing"},
 	"negative size":    {setHead("hidden_size", "-4"), "hidden_size is -4"},
 	"huge size":        {setHead("hidden_size", "1e300"), "hidden_size is 1e300"},
@@ -141,7 +197,7 @@ func TestHeadRefusals(t *testing.T) {
 	for name, c := range refusedHeads {
 		s, err := readHead("config.json", []byte(c.text))
 		if err == nil {
-			_, err = s.describe("config.json", nil, arch.ReadHead)
+			_, err = s.describe("config.json", []tensor{placeholder("output.weight", 1)}, arch.ReadHead)
 		}
 		if err == nil {
 			t.Errorf("%s is taken", name)
@@ -149,11 +205,13 @@ func TestHeadRefusals(t *testing.T) {
 			refused(t, name, err, "config.json: ", c.want)
 		}
 	}
-	for _, taps := range []string{"[1, 1, 2]", "[2, 1, 3]", "[0, 1, 5]", "[-1, 1, 2]"} {
-		m := headOf(t, setHead("eagle_config", `{"eagle_aux_hidden_state_layer_ids": `+taps+`}`))
-		if _, err := m.Features.TapsOf("x", 5); err == nil ||
-			!strings.Contains(err.Error(), "eagle_aux_hidden_state_layer_ids") {
-			t.Errorf("taps %s: %v", taps, err)
+	for _, taps := range []string{"[0, 1, 5]", "[-1, 1, 2]"} {
+		for of, text := range map[string]string{"outputs": setHead("eagle_config", `{"`+tappedLayers+`": `+taps+`}`),
+			"inputs": setHead(tappedLayers, taps)} {
+			_, err := headOf(t, text).Features.TapsOf("x", 5)
+			if err == nil || !strings.Contains(err.Error(), of+" of its target's layers") {
+				t.Errorf("%s %s: %v", of, taps, err)
+			}
 		}
 	}
 }
@@ -218,6 +276,64 @@ func TestHead(t *testing.T) {
 	}
 	if want := []int32{1, 3, 4, 8, 11}; !slices.Equal(m.Features.Targets, want) || m.Features.Embedding {
 		t.Errorf("tokens %v, want %v; an embedding of its own: %v", m.Features.Targets, want, m.Features.Embedding)
+	}
+	renamed := headTensors(t)
+	for i := range renamed {
+		renamed[i].Name = strings.Replace(renamed[i].Name, "midlayer.", "layers.0.", 1)
+	}
+	const skip = `, "norm_before_residual": true`
+	if _, err := openHead(t, ofSpeculators(skip), renamed); err != nil {
+		t.Errorf("a head of speculators: %v", err)
+	}
+	if _, err := openHead(t, ofSpeculators(skip+`, "norm_before_fc": true`), renamed); err == nil ||
+		!strings.Contains(err.Error(), "input_norm.weight") {
+		t.Errorf("a head without its norm before fc: %v", err)
+	}
+}
+
+// TestHeadKeepsItsTypes opens a head whose tensors have 16 bits, and stores it in fewer.
+func TestHeadKeepsItsTypes(t *testing.T) {
+	all := headTensors(t)
+	for i := range all {
+		if all[i].Dtype == safetensors.F16 {
+			all[i].Dtype = safetensors.BF16
+		}
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, nil, all...); err != nil {
+		t.Fatal(err)
+	}
+	weights := files.FromBytes("head.safetensors", b.Bytes())
+	f, err := Head(weights, files.FromBytes("config.json", []byte(publishedHead)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := func(f *gguf.File) string {
+		at := func(name string) gguf.Type {
+			x, err := f.Tensor(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return x.Type
+		}
+		return fmt.Sprint(at("fc.weight"), at("blk.0.attn_norm.weight"), at("blk.0.ffn_up.weight"), at("d2t"))
+	}
+	if got := types(f); got != "BF16 F32 BF16 I64" {
+		t.Errorf("stored as %s", got)
+	}
+	if same, err := QuantiseHead(f, ""); err != nil || same != f {
+		t.Errorf("not to be quantised: %v", err)
+	}
+	small, err := QuantiseHead(f, "q4_k") // rows of 16: no whole block
+	if err != nil || types(small) != "BF16 F32 BF16 I64" {
+		t.Errorf("rows of 16: %s, %v", types(small), err)
+	}
+	if _, err := QuantiseHead(f, "q5_0"); err == nil || !strings.Contains(err.Error(), "want q8_0 or q4_k") {
+		t.Errorf("another type: %v", err)
+	}
+	if _, err := Head(weights, nil); err == nil ||
+		!strings.Contains(err.Error(), "config.json") {
+		t.Errorf("no config.json: %v", err)
 	}
 }
 
@@ -285,12 +401,13 @@ func FuzzHead(f *testing.F) {
 		{"head_dim", "null"}, {"vocab_size", "\"1\\n2\""}, {"hidden_act", `"` + strings.Repeat("é", 400) + `"`}} {
 		f.Add([]byte(setHead(fields[0], fields[1])))
 	}
+	f.Add([]byte(ofSpeculators(`, "norm_before_residual": true, "eagle_aux_hidden_state_layer_ids": [1, 2, 3]`)))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		fuzztest.Bound(t, len(text), func() {
 			s, err := readHead("config.json", text)
 			var m *arch.Model
 			if err == nil {
-				m, err = s.describe("config.json", nil, arch.ReadHead)
+				m, err = s.describe("config.json", []tensor{placeholder("output.weight", 1)}, arch.ReadHead)
 			}
 			if err != nil {
 				refused(t, "fuzz", err, "config.json: ")
@@ -316,8 +433,7 @@ func FuzzHead(f *testing.F) {
 				taps, err := m.Features.TapsOf("config.json", layers)
 				if err != nil {
 					refused(t, "taps", err, "config.json: ")
-				} else if len(taps) != arch.Taps || !slices.IsSorted(taps) || taps[0] < 0 ||
-					taps[arch.Taps-1] >= layers {
+				} else if len(taps) != arch.Taps || slices.Min(taps) < -1 || slices.Max(taps) >= layers {
 					t.Fatalf("taps %v of %d layers", taps, layers)
 				}
 			}

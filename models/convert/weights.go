@@ -27,27 +27,28 @@ func (m *model) addWeights(f *safetensors.File, s *hparams, described *arch.Mode
 	used := map[string]bool{}
 	m.tensors = append(m.tensors, s.divisors...)
 	for w := range described.Tensors() {
-		again := used[w.HF]
-		used[w.HF] = true
+		name := s.published(w.HF)
+		again := used[name]
+		used[name] = true
 		if again || w.Kind == arch.Header { // other columns of the same tensor, or one that was converted before
 			continue
 		}
-		if w.Kind == arch.Output && !f.Has(w.HF) {
+		if w.Kind == arch.Output && !f.Has(name) {
 			return fmt.Errorf("convert: %s: tensor %s is missing, and tie_word_embeddings in config.json "+
-				"is not true: one of the two files is of another model", f.Name(), w.HF)
+				"is not true: one of the two files is of another model", f.Name(), name)
 		}
 		shape, dims := make([]uint64, len(w.Shape)), make([]uint64, len(w.Shape))
 		for i, n := range w.Shape {
 			shape[i], dims[len(dims)-1-i] = uint64(n), uint64(n)
 		}
-		t, err := f.Tensor(w.HF, shape...)
+		t, err := f.Tensor(name, shape...)
 		if err != nil {
 			return err
 		}
 		typ, ok := storedTypes[t.Dtype]
 		if !ok {
 			return fmt.Errorf("convert: %s: tensor %s is %s: F32, F16 and BF16 can be converted", f.Name(),
-				quote.Text(w.HF), t.Dtype)
+				quote.Text(name), t.Dtype)
 		}
 		out := tensor{w.GGUF, dims, typ, func(p []byte, off int64) error { return f.Read(t, p, off) }}
 		if w.Heads > 0 {

@@ -23,11 +23,17 @@ type head struct {
 	fuse [arch.Taps]*matrix // fc, one matrix per tap
 	qkv  *matrix
 	norm kernels.View // of the feature
+	side kernels.View // of the features side by side; without a buffer they have no norm
 
-	tapped   kernels.View // (rows, target's dim): the rows of one tap
-	embedded kernels.View // (rows, dim)
-	hidden   kernels.View // (slots, dim): the layer's output, by KV slot
-	logits   kernels.View // (rows, stride): over the draft vocabulary
+	feature kernels.View // (rows, dim): the input of qkv before its norm; Space.X if that starts the residual stream
+
+	tapped   kernels.View            // (rows, target's dim): the rows of one tap
+	beside   [arch.Taps]kernels.View // u32 (rows, RowWords): the slots of a tap's rows in joined
+	joined   kernels.View            // (rows, taps, target's dim): the taps side by side
+	normed   kernels.View            // the same, normed
+	embedded kernels.View            // (rows, dim)
+	hidden   kernels.View            // (slots, dim): the layer's output, by KV slot
+	logits   kernels.View            // (rows, stride): over the draft vocabulary
 	stride   int
 	ids      kernels.View // u32 (vocab): the draft id of each token
 }
@@ -50,6 +56,9 @@ func LoadHead(ctx context.Context, target *Graph, of *kv.Sequence, f *gguf.File,
 			a.Vocab, target.File, t.Vocab)
 	}
 	a.Context = target.Options.Context // a head drafts as far as its target goes
+	if !a.Features.Output {
+		a.Logit = target.Arch.Logit
+	}
 	o.Context, o.Vocab = cmp.Or(o.Context, target.Options.Context), cmp.Or(o.Vocab, target.Options.Vocab)
 	g, err := newGraph(target.Dev, a, f.Name(), o)
 	if err != nil {
@@ -72,17 +81,29 @@ func (g *Graph) allocateHead(seq *kv.Sequence) error {
 	for i, id := range g.Arch.Features.Targets {
 		sources[id] = uint32(i)
 	}
-	for _, b := range []struct {
+	type buffer struct {
 		view  *kernels.View
 		label string
 		words int
-	}{
+	}
+	all := []buffer{
 		{&h.tapped, "tapped features", rows * h.target.Arch.Dim},
 		{&h.embedded, "embedded tokens", rows * g.Arch.Dim},
 		{&h.hidden, "hidden states", (int(seq.Padding()) + 1) * g.Arch.Dim},
 		{&h.logits, "draft logits", rows * h.stride},
 		{&h.ids, "draft vocabulary", len(sources)},
-	} {
+	}
+	if h.feature = g.Space.X; g.Arch.Features.NormedSkip {
+		all = append(all, buffer{&h.feature, "features", rows * g.Arch.Dim})
+	}
+	if h.side.Buffer != 0 {
+		all = append(all, buffer{&h.joined, "joined features", arch.Taps * rows * h.target.Arch.Dim},
+			buffer{&h.normed, "normed features", arch.Taps * rows * h.target.Arch.Dim})
+		for i := range h.beside {
+			all = append(all, buffer{&h.beside[i], "rows of joined features", rows * kernels.RowWords})
+		}
+	}
+	for _, b := range all {
 		var err error
 		if *b.view, err = g.Binding(b.label, 4*b.words); err != nil {
 			return err
@@ -90,6 +111,17 @@ func (g *Graph) allocateHead(seq *kv.Sequence) error {
 	}
 	if g.planning() {
 		return nil
+	}
+	if h.side.Buffer != 0 {
+		for tap, v := range h.beside {
+			words := make([]uint32, rows*kernels.RowWords)
+			for i := range rows {
+				words[i*kernels.RowWords+1] = uint32(arch.Taps*i + tap) // the slot
+			}
+			if err := g.Dev.Write(v.Buffer, 0, webgpu.U32Bytes(words)); err != nil {
+				return err
+			}
+		}
 	}
 	return g.Dev.Write(h.ids.Buffer, 0, webgpu.U32Bytes(sources))
 }

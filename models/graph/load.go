@@ -162,10 +162,13 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 			return err
 		}
 	}
-	switch a := g.Arch; {
-	case a.Features != nil && !a.Features.Embedding:
+	if f := g.Arch.Features; f != nil && !f.Embedding {
 		g.embed = g.head.target.embed
-	case a.Tied:
+	}
+	switch f := g.Arch.Features; {
+	case f != nil && !f.Output:
+		g.output = g.head.target.output
+	case g.Arch.Tied:
 		g.output = g.embed
 	}
 	for i := range f.Tensors {
@@ -213,6 +216,8 @@ func (g *Graph) place(t arch.Tensor) (**matrix, *kernels.View) {
 		return &g.head.qkv, nil
 	case arch.FeatureNorm:
 		return nil, &g.head.norm
+	case arch.FuseNorm:
+		return nil, &g.head.side
 	}
 	return nil, nil
 }

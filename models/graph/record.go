@@ -25,6 +25,7 @@ func (g *Graph) Forward(r *kernels.Recorder, p *kv.Pass, n int) {
 	var x kernels.Rows
 	if g.head == nil {
 		x = c.embedTokens()
+		c.tap(-1)
 	} else {
 		c.readFeatures()
 	}
@@ -37,6 +38,9 @@ func (g *Graph) Forward(r *kernels.Recorder, p *kv.Pass, n int) {
 		x = c.residual(y.out, kernels.Rows{View: g.Space.att, Stride: y.attended()}, y.mixPost, y.ffnNorm)
 		x = c.residual(y.down, c.activate(y, x), y.ffnPost, after)
 		c.tap(i)
+	}
+	if g.head != nil {
+		c.keepFeatures()
 	}
 }
 
@@ -194,7 +198,8 @@ func (c *recording) activate(y *layer, x kernels.Rows) kernels.Rows {
 	return act
 }
 
-// tap records the storing of the rows after a layer, and after the output norm, if they are tapped.
+// tap records the storing of the rows after a layer, -1 being the embedding, and after the output norm, if they are
+// tapped.
 func (c *recording) tap(layer int) {
 	g, x, dim := c.g, c.g.Space.X, c.g.Arch.Dim
 	for i, l := range g.taps.layers {
@@ -206,34 +211,59 @@ func (c *recording) tap(layer int) {
 			layerkernel.RecordStoreFeatures(c.r, c.p.Rows, g.taps.final, g.taps.views[i], c.n, dim)
 		}
 	}
-	if g.head != nil {
-		layerkernel.RecordStoreFeatures(c.r, c.p.Rows, x, g.head.hidden, c.n, dim)
-	}
 }
 
-// readFeatures records the features of the rows, which go to Space.X. Those of committed tokens are the target's; for
-// drafted tokens the feature is the head's own output for the token before.
+// keepFeatures records the storing of a head's outputs, the features of the tokens drafted next.
+func (c *recording) keepFeatures() {
+	g, x := c.g, c.g.Space.X
+	if h := g.head; g.Arch.Features.NormedNext {
+		layerkernel.RecordNorm(c.r, g.Kernels.Lanes, x, g.outNorm, h.embedded, c.n, g.Arch.Dim, g.eps())
+		x = h.embedded
+	}
+	layerkernel.RecordStoreFeatures(c.r, c.p.Rows, x, g.head.hidden, c.n, g.Arch.Dim)
+}
+
+// readFeatures records the features of the rows, which go to head.feature. Those of committed tokens are the target's;
+// for drafted tokens the feature is the head's own output for the token before.
 func (c *recording) readFeatures() {
-	h, x, dim := c.g.head, c.g.Space.X, c.g.Arch.Dim
+	h := c.g.head
 	if !c.p.Committed {
-		layerkernel.RecordParentFeatures(c.r, c.p.Slots(), h.hidden, x, c.n, dim)
+		layerkernel.RecordParentFeatures(c.r, c.p.Slots(), h.hidden, h.feature, c.n, c.g.Arch.Dim)
 		return
 	}
 	t := h.target
+	dim, out := t.Arch.Dim, kernels.Rows{View: h.feature, Stride: c.g.Arch.Dim}
 	for i, tap := range t.taps.views {
-		layerkernel.RecordGatherFeatures(c.r, c.p.Rows, h.of.Table, tap, h.tapped, c.n, t.Arch.Dim)
-		c.matmul(h.fuse[i], kernels.Rows{View: h.tapped, Stride: t.Arch.Dim}, c.stream(), i > 0)
+		layerkernel.RecordGatherFeatures(c.r, c.p.Rows, h.of.Table, tap, h.tapped, c.n, dim)
+		if h.side.Buffer == 0 {
+			c.matmul(h.fuse[i], kernels.Rows{View: h.tapped, Stride: dim}, out, i > 0)
+		} else {
+			layerkernel.RecordStoreFeatures(c.r, h.beside[i], h.tapped, h.joined, c.n, dim)
+		}
+	}
+	if h.side.Buffer == 0 {
+		return
+	}
+	width := arch.Taps * dim
+	layerkernel.RecordNorm(c.r, c.g.Kernels.Lanes, h.joined, h.side, h.normed, c.n, width, c.g.eps())
+	for i, fuse := range h.fuse {
+		c.matmul(fuse, kernels.Rows{View: h.normed, Offset: i * dim, Stride: width}, out, i > 0)
 	}
 }
 
 // projectFeatures records the projection of the embedding and of the feature.
 func (c *recording) projectFeatures(y *layer, qkv kernels.Rows) {
-	h := c.g.head
-	for _, part := range c.g.embed.weights {
+	g, h := c.g, c.g.head
+	for _, part := range g.embed.weights {
 		layerkernel.RecordEmbed(c.r, part, c.p.Tokens, h.embedded, c.n, 1)
 	}
 	c.matmul(y.qkv, c.norm(h.embedded, y.mixNorm), qkv, false)
-	c.matmul(h.qkv, c.norm(c.g.Space.X, h.norm), qkv, true)
+	if g.Arch.Features.NormedSkip {
+		layerkernel.RecordNorm(c.r, g.Kernels.Lanes, h.feature, h.norm, g.Space.X, c.n, g.Arch.Dim, g.eps())
+		c.matmul(h.qkv, c.stream(), qkv, true)
+		return
+	}
+	c.matmul(h.qkv, c.norm(h.feature, h.norm), qkv, true)
 }
 
 // spread records the logits over the draft vocabulary and spreads them over the target's, where tokens unknown to the

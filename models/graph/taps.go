@@ -16,9 +16,9 @@ type taps struct {
 	final  kernels.View   // scratch: the final hidden states, (rows, dim)
 }
 
-// Tap makes passes that are recorded from now on store the residual stream after the given layers, in ascending order
-// and numbered from 0, by the slots of a sequence. The number of layers itself stands for the final hidden states,
-// those after the output norm. It reports whether the layers are new: tapping the same ones again has no effect.
+// Tap makes passes that are recorded from now on store the residual stream after the given layers, numbered from 0, by
+// the slots of a sequence. Layer -1 is the embedding, and the number of layers itself stands for the final hidden
+// states, after the output norm. It reports whether the layers are new: tapping the same ones again has no effect.
 func (g *Graph) Tap(seq *kv.Sequence, layers []int) (bool, error) {
 	if slices.Equal(layers, g.taps.layers) {
 		return false, nil

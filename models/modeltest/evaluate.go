@@ -62,8 +62,9 @@ func (w Weights) File(m *arch.Model) ([]byte, error) {
 
 // Run is a forward pass in float64 over a description, which shares no code with package graph.
 type Run struct {
-	Logits [][]float64 // (positions, vocabulary)
-	Hidden [][]float64 // (positions, dim), after the output norm
+	Logits [][]float64   // (positions, vocabulary)
+	Hidden [][]float64   // (positions, dim), after the output norm
+	Inputs [][][]float64 // (positions, layers+1, dim): of each layer, and of the output norm
 
 	keys, values [][][]float64 // (layer, position, heads·dim)
 }
@@ -84,6 +85,7 @@ func Evaluate(m *arch.Model, w Weights, tokens []int32, from int, lender *Run) *
 		for j := range x {
 			x[j] *= m.Embed
 		}
+		inputs := [][]float64{slices.Clone(x)}
 		for l, y := range m.Layers {
 			mixed := e.attend(run, lender, l, y.Mix, from+i, e.norm(arch.MixNorm, l, x, len(x)))
 			e.add(x, e.norm(arch.MixPostNorm, l, e.product(arch.MixOut, l, mixed), len(x)), residual)
@@ -93,6 +95,7 @@ func Evaluate(m *arch.Model, w Weights, tokens []int32, from int, lender *Run) *
 				up[j] *= g / (1 + math.Exp(-g))
 			}
 			e.add(x, e.norm(arch.FFNPostNorm, l, e.product(arch.Down, l, up), len(x)), residual)
+			inputs = append(inputs, slices.Clone(x))
 		}
 		x = e.norm(arch.OutputNorm, 0, x, len(x))
 		output := arch.Output
@@ -104,6 +107,7 @@ func Evaluate(m *arch.Model, w Weights, tokens []int32, from int, lender *Run) *
 			logits[j] *= m.Logit
 		}
 		run.Hidden, run.Logits = append(run.Hidden, x), append(run.Logits, logits)
+		run.Inputs = append(run.Inputs, inputs)
 	}
 	return run
 }

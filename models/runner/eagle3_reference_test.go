@@ -17,6 +17,7 @@ type refHead struct {
 	*arch.Attention
 	w     map[string][]float64
 	embed func(id int32) []float64
+	tol   float64 // of log-probabilities
 }
 
 func newRefHead(t *testing.T, target, file *gguf.File) *refHead {
@@ -25,11 +26,14 @@ func newRefHead(t *testing.T, target, file *gguf.File) *refHead {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &refHead{Model: m, Attention: m.Layers[0].Mix, w: map[string][]float64{}}
+	h := &refHead{Model: m, Attention: m.Layers[0].Mix, w: map[string][]float64{}, tol: 5e-5}
 	for want := range m.Tensors() {
 		if want.Kind != arch.Header {
 			h.w[want.GGUF] = hostMatrix(t, file, want.GGUF)
 		}
+	}
+	if !m.Features.Output { // the target's, which is tied to its embedding
+		h.w["output.weight"] = hostMatrix(t, target, "token_embd.weight")
 	}
 	table := h.w["token_embd.weight"]
 	if table == nil {
@@ -89,6 +93,14 @@ func plus(x, y []float64) []float64 {
 	return out
 }
 
+// fuse returns the feature of a position from those of its taps.
+func (h *refHead) fuse(taps []float64) []float64 {
+	if h.Features.NormFused {
+		taps = normed(taps, h.w["enc.output_norm.weight"], h.Eps)
+	}
+	return product(h.w["fc.weight"], taps)
+}
+
 // logProbs runs tokens[1:] through the head and returns ln q of each target id after the last. A token uses the
 // target's feature for the token before it if there is one, otherwise the head's own output.
 func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float64 {
@@ -98,16 +110,24 @@ func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float
 	var x []float64
 	for p, token := range tokens[1:] {
 		if p < len(features) {
-			x = product(h.w["fc.weight"], features[p])
+			x = h.fuse(features[p])
+		} else if h.Features.NormedNext {
+			x = normed(x, h.w["output_norm.weight"], h.Eps)
 		}
-		in := append(normed(h.embed(token), layer("attn_norm"), h.Eps),
-			normed(x, layer("attn_norm_2"), h.Eps)...)
+		feature := normed(x, layer("attn_norm_2"), h.Eps)
+		if h.Features.NormedSkip {
+			x = feature
+		}
+		in := append(normed(h.embed(token), layer("attn_norm"), h.Eps), feature...)
 		turn := func(v []float64) []float64 {
 			for at := 0; at < len(v); at += dim {
 				for i, f := range h.Rope.Inverse {
 					s, c := math.Sincos(float64(p) * f)
-					a, b := v[at+i], v[at+i+dim/2]
-					v[at+i], v[at+i+dim/2] = a*c-b*s, b*c+a*s
+					i, j := at+2*i, at+2*i+1
+					if h.HalfSplit {
+						i, j = at+(i-at)/2, at+(i-at)/2+dim/2
+					}
+					v[i], v[j] = v[i]*c-v[j]*s, v[j]*c+v[i]*s
 				}
 			}
 			return v
@@ -156,7 +176,7 @@ func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float
 func (h *refHead) checkTree(t *testing.T, what string, features [][]float64, tokens []int32, levels []spec.Level,
 	k int) {
 	t.Helper()
-	const tol = 2e-3
+	tol := h.tol
 	type beam struct {
 		path []int32
 		v    float64

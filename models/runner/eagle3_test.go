@@ -49,7 +49,7 @@ func randomHead(t *testing.T, c *arch.Model, dtype safetensors.Dtype, embedding 
 	number := func(name string) int { return j[name].(int) }
 	vocab, draftVocab := number("vocab_size"), number("draft_vocab_size")
 	head := arch.Model{Dim: number("hidden_size"), Vocab: vocab, Features: &arch.Features{
-		Dim: number("target_hidden_size"), Targets: make([]int32, draftVocab), Embedding: embedding},
+		Dim: number("target_hidden_size"), Targets: make([]int32, draftVocab), Embedding: embedding, Output: true},
 		Layers: []arch.Layer{{Norms: arch.Norms{Before: true},
 			Mix: &arch.Attention{Query: number("num_attention_heads"), KV: number("num_key_value_heads"),
 				Dim: number("head_dim")},
@@ -209,13 +209,15 @@ func TestEAGLE3Reference(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", c.dtype, c.embedding), func(t *testing.T) {
 				target, head, w := headed(t, dev, c.dtype, c.embedding, graph.Options{})
 				ref := newRefHead(t, testModel(t, "tiny-f32"), w)
-				testReference(t, target, head, ref)
+				testReference(t, target, head, ref, nil)
 			})
 		}
 	})
 }
 
-func testReference(t *testing.T, target *Target, head *Draft, ref *refHead) {
+// testReference drafts and compares with ref, which reads the features that exact gives for tokens or, where that is
+// nil, those that the target has stored.
+func testReference(t *testing.T, target *Target, head *Draft, ref *refHead, exact func(tokens []int32) [][]float64) {
 	const k, depth = 3, 3
 	seq := slices.Clone(text)
 	target.Reset()
@@ -243,6 +245,17 @@ func testReference(t *testing.T, target *Target, head *Draft, ref *refHead) {
 		kept := features(t, target)
 		if len(kept) != len(seq)-1 {
 			t.Fatalf("%s: features of %d tokens, want %d", what, len(kept), len(seq)-1)
+		}
+		if exact != nil {
+			want := exact(seq[:len(seq)-1])
+			for p := range want {
+				for i, x := range want[p] {
+					if math.Abs(kept[p][i]-x) > 5e-5*max(1, math.Abs(x)) {
+						t.Fatalf("%s: feature %d of token %d is %g, want %g", what, i, p, kept[p][i], x)
+					}
+				}
+			}
+			kept = want
 		}
 		ref.checkTree(t, what, kept, seq, levels, k)
 		beams, tokens := accepted(levels, accept)

@@ -67,6 +67,7 @@ export type {
   Finish,
   GenerateRequest,
   Inspection,
+  HeadQuantise,
   Keep,
   LogitsProcessor,
   Measure,

@@ -4,6 +4,7 @@ import type {
   Channel,
   DeviceChoice,
   FromWorker,
+  HeadQuantise,
   Keep,
   OpenOptions,
   Progress,
@@ -44,7 +45,7 @@ export interface LoadOptions {
   target?: ModelSource | undefined;
   /** The small model that drafts. Without it, only methods that need no draft are available. */
   draft?: ModelSource | null | undefined;
-  /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3_config`. */
+  /** An EAGLE-3 head for the target: its GGUF file, or its safetensors file with its config.json in `eagle3_config`. */
   eagle3?: FileSource | null | undefined;
   eagle3_config?: FileSource | null | undefined;
   /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
@@ -57,6 +58,8 @@ export interface LoadOptions {
   cache?: Keep | undefined;
   /** Converts the matrices to this type. Default: the type of the file. */
   quantise?: Quantise | undefined;
+  /** Converts the matrices of an EAGLE-3 head to this type, which cannot change the text. Default: as in the file. */
+  eagle3_quantise?: HeadQuantise | undefined;
   /** Nodes of the largest tree that can be verified, including the root; default 64. */
   max_nodes?: number | undefined;
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
@@ -104,6 +107,7 @@ const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
   hosts: ["a list of origins", (value) => Array.isArray(value) && value.every(isText)],
   cache: [KEEPS.join(", "), (value) => KEEPS.includes(value)],
   quantise: TEXT,
+  eagle3_quantise: TEXT,
   max_nodes: NUMBER,
   device: TEXT,
   threads: NUMBER,
@@ -143,6 +147,7 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
 /** The options that the program reads in the same words, besides the device. */
 const PROGRAM_OPTIONS = [
   "threads", "device_timeout", "max_memory", "context", "kv", "candidates", "max_nodes", "quantise",
+  "eagle3_quantise",
 ] as const;
 
 /** Returns the options that the program reads. */

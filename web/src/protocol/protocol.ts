@@ -40,7 +40,7 @@ export interface Source {
 export interface Sources<S, M = S> {
   target: M;
   draft: M | null;
-  /** The safetensors file of an EAGLE-3 head, and its config.json. */
+  /** An EAGLE-3 head: its GGUF file, or its safetensors file and its config.json. */
   eagle3: S | null;
   eagle3_config: S | null;
   /** Calibrations, classifiers and acceptance heads trained for the pair. */
@@ -166,7 +166,11 @@ export interface OpenOptions {
   builtin_calibrations?: boolean;
   /** Converts matrices to this type, instead of storing them in the type of the file. */
   quantise?: Quantise;
+  /** Converts the matrices of an EAGLE-3 head to this type. */
+  eagle3_quantise?: HeadQuantise;
 }
+
+export type HeadQuantise = "q8_0" | "q4_k";
 
 export type Quantise = "f32" | "f16" | "bf16" | "q8_0" | "q4_0";
 
