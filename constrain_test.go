@@ -32,7 +32,11 @@ var constrainedPolicies = []Request{
 // and checks that plain decoding obeys the constraint. It runs two policies at each temperature, or all with
 // FORETOKEN_FULL=1.
 func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
-	s := demoSession(t, open.Accelerator)
+	onCPU(t, func(t *testing.T, kind string) { constrainedEqualsPlain(t, demoSession(t, kind)) })
+}
+
+func constrainedEqualsPlain(t *testing.T, s *Session) {
+	t.Helper()
 	const schema = `{"type":"object","properties":{"name":{"type":"string","maxLength":12},
 		"kind":{"enum":["func","struct"]},
 		"line":{"type":"integer","minimum":1,"maximum":9999},

@@ -25,7 +25,11 @@ import (
 // pays where there are two. The samplings share out a prompt of each category; with FORETOKEN_FULL=1 each runs
 // them all.
 func TestAutoEqualsPlain(t *testing.T) {
-	s := pairSession(t)
+	onCPU(t, func(t *testing.T, kind string) { autoEqualsPlain(t, pairSession(t, deviceOf(t, kind))) })
+}
+
+func autoEqualsPlain(t *testing.T, s *Session) {
+	t.Helper()
 	// costs are those at which only this draft pays; sync is the time of another submit.
 	costs := func(cheap int, sync float64) *goodput.Costs {
 		c := goodput.NewCosts()

@@ -36,9 +36,9 @@ func openPair(t testing.TB, dev webgpu.Device, target, draft files.Source, o Opt
 }
 
 // pairSession opens the built-in pair and its head from the repository's files, in the browser too.
-func pairSession(t testing.TB) *Session {
+func pairSession(t testing.TB, dev webgpu.Device) *Session {
 	t.Helper()
-	return openPair(t, kerneltest.OwnAccelerator(t), demoFile(t, demo.TargetName), demoFile(t, demo.DraftName),
+	return openPair(t, dev, demoFile(t, demo.TargetName), demoFile(t, demo.DraftName),
 		Options{EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
 }
 
@@ -179,7 +179,11 @@ type roundLimit struct {
 // TestRoundTrips checks a round's use of the device: from the second round on it creates nothing and submits and
 // reads back no more often than the method needs.
 func TestRoundTrips(t *testing.T) {
-	s := pairSession(t)
+	onCPU(t, func(t *testing.T, kind string) { roundTrips(t, pairSession(t, deviceOf(t, kind))) })
+}
+
+func roundTrips(t *testing.T, s *Session) {
+	t.Helper()
 	all := combinations(s)
 	if len(all) < 80 {
 		t.Fatalf("%d combinations", len(all))
@@ -219,7 +223,7 @@ func TestRoundTrips(t *testing.T) {
 // rounds of the fit are in low bins, so the base tree is verified with its draft, and again after an extension. At
 // temperature 0 many are, and only trees that the end of the text cuts short are fixed beforehand.
 func TestHeteroJoinsWhereFewRoundsAreLow(t *testing.T) {
-	s := pairSession(t)
+	s := pairSession(t, kerneltest.CPU(t))
 	for _, temperature := range []float64{0, 1} {
 		bins, err := s.fitted.Hetero[1].Fit(temperature, temperature > 0)
 		if err != nil {
@@ -261,7 +265,7 @@ func TestHeteroJoinsWhereFewRoundsAreLow(t *testing.T) {
 // submits, readbacks, created objects, bytes, and the host's milliseconds, which exclude waiting for the device. It
 // leaves out the first rounds.
 func BenchmarkRound(b *testing.B) {
-	s := pairSession(b)
+	s := pairSession(b, kerneltest.OwnAccelerator(b))
 	const skipped = 2
 	for _, m := range roundMethods {
 		b.Run(m.name, func(b *testing.B) {
