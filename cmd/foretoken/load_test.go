@@ -36,7 +36,7 @@ type loaded struct {
 func startLoaded(t *testing.T, args ...string) *loaded {
 	t.Helper()
 	device := "cpu"
-	if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+	if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" && os.Getenv("FORETOKEN_SOAK") != "" {
 		device = "native"
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())

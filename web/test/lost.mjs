@@ -8,6 +8,8 @@ import { after, before, test } from "node:test";
 import path from "node:path";
 import { beforeWorker, limit, openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
+const full = process.env.FORETOKEN_FULL === "1";
+
 let browser, server;
 
 before(async () => {
@@ -123,8 +125,9 @@ test(
     assert.ok(want.text.length > 20, want.text);
     let devices = await opened();
     let recoveries = 0;
+    // Natively a prefill and an idle device are lost each time; FORETOKEN_FULL=1 loses them here too.
     for (const [where, at] of [
-      ["prefill", [0, 1]],
+      ...(full ? [["prefill", [0, 1]]] : []),
       ["round", [9, 1]],
     ]) {
       await doom(at);
@@ -139,10 +142,12 @@ test(
       recoveries += got.recoveries;
       t.diagnostic(`${where}: the same text after ${Math.round(got.took)} ms`);
     }
-    await worker.evaluate(() => recorded.devices.at(-1).destroy());
-    const idle = await generate();
-    assert.equal(idle.text, want.text, `idle: ${JSON.stringify(idle)}`);
-    recoveries += idle.recoveries; // one if the request started before the browser reported the loss
+    if (full) {
+      await worker.evaluate(() => recorded.devices.at(-1).destroy());
+      const idle = await generate();
+      assert.equal(idle.text, want.text, `idle: ${JSON.stringify(idle)}`);
+      recoveries += idle.recoveries; // one if the request started before the browser reported the loss
+    }
 
     devices = await opened();
     await doom([9, 1e9]);
