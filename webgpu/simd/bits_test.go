@@ -63,8 +63,9 @@ func allRows(from int) []int {
 }
 
 // TestBits compares the bits of every kernel with those in the repository: in each form of the kernels that runs here,
-// on one to four threads, for each number of rows on one; a short run, a browser's, has one thread and three. All homes of the kernels have these bits. A compiler that
-// contracts a product and a sum, or that reorders sums, fails it. A change of the numbers writes the file with -update.
+// on one to four threads, in a browser on one and three, for each number of rows on one. All homes of the kernels have
+// these bits. A compiler that contracts a product and a sum, or that reorders sums, fails it. A change of the numbers
+// writes the file with -update.
 func TestBits(t *testing.T) {
 	want := map[string]string{}
 	if err := json.Unmarshal(bitsFile, &want); err != nil {
