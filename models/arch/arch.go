@@ -92,6 +92,9 @@ func read(f *gguf.File, context int, architectures map[string]func(*fields) *Mod
 	if err != nil {
 		return nil, err
 	}
+	if err := checkRotated(f); err != nil {
+		return nil, err
+	}
 	describe, ok := architectures[name]
 	if !ok {
 		return nil, fmt.Errorf("arch: %s: general.architecture is %s; supported: %s", f.Name(), quote.Text(name),
@@ -112,6 +115,18 @@ func read(f *gguf.File, context int, architectures map[string]func(*fields) *Mod
 		}
 	}
 	return m, nil
+}
+
+// checkRotated refuses files whose weights were stored rotated, as Prism's second Bonsai models are: computed with as
+// they are, they give fluent nonsense.
+func checkRotated(f *gguf.File) error {
+	for _, key := range f.Keys() {
+		if strings.HasPrefix(key, "prism.hadamard.") {
+			return fmt.Errorf("arch: %s: its weights are rotated (%s), which cannot be undone here; take a Bonsai or "+
+				"Ternary Bonsai model of the first generation", f.Name(), quote.Text(key))
+		}
+	}
+	return nil
 }
 
 // CheckVocab refuses a tokenizer of more tokens than the embedding has rows.

@@ -240,3 +240,21 @@ func TestResidualOfNorms(t *testing.T) {
 		t.Errorf("a multiplier of normalised outputs: %v", err)
 	}
 }
+
+// TestRotatedWeights: every key of the rotation refuses the file, also one that is not known here.
+func TestRotatedWeights(t *testing.T) {
+	for _, key := range []string{"version", "of_2027"} {
+		raw, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: "qwen35"},
+			{Key: "prism.hadamard." + key, Value: uint32(1)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := gguf.Open(files.FromBytes("bonsai.gguf", raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = Read(f, 0); err == nil || !strings.Contains(err.Error(), "rotated (\"prism.hadamard."+key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}

@@ -11,8 +11,11 @@
 package convert
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -27,7 +30,8 @@ import (
 type Options struct {
 	// Quantise is the storage type of matrices: "f32", "f16", "bf16", "q8_0", "q4_0", or empty for the type in the
 	// file. Vectors are 32-bit floats, except in GGUF files that are not changed. With q4_0 the output matrix
-	// becomes q8_0. A matrix whose row length is no multiple of 32 becomes f16 instead of a quantised type.
+	// becomes q8_0. A matrix whose row length is no multiple of 32 becomes f16 instead of a quantised type. Types that
+	// no kernel reads can be run this way.
 	Quantise string
 	// Name replaces the model's name, by default its folder's. It does not change the name in a GGUF file.
 	Name string
@@ -167,10 +171,15 @@ var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, ggu
 
 // retype stores the matrices as the type asked for.
 func (m *model) retype(to gguf.Type, o *Options) error {
+	scales, err := m.takeScales()
+	if err != nil {
+		return err
+	}
 	// tied: the embedding is the output matrix.
 	tied := !slices.ContainsFunc(m.tensors, // bound: once a file
 		func(t tensor) bool { return t.name == "output.weight" })
 	var odd, again []string
+	was := map[gguf.Type]bool{}
 	for i := range m.tensors {
 		t := &m.tensors[i]
 		want := to
@@ -192,19 +201,52 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 				"or leave this one as it is", m.name, quote.Text(t.name), t.typ)
 		}
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
-			again = append(again, t.name)
+			again, was[t.typ] = append(again, t.name), true
 		}
-		t.store(want)
+		t.store(want, scales[t.name])
 	}
 	if len(odd) > 0 {
 		o.note("%s: rows are no multiple of 32, stored as f16: %s", m.name, list(odd))
 	}
 	if len(again) > 0 && to.BlockSize() > 1 {
-		o.note("%s: %s quantised before: quantising the original loses less", m.name, are(len(again), len(m.tensors)))
+		types := slices.Sorted(maps.Keys(was))
+		o.note("%s: %s quantised before, in %s: quantising the original loses less", m.name,
+			are(len(again), len(m.tensors)), strings.Trim(fmt.Sprint(types), "[]"))
 	}
 	m.set("general.file_type", fileTypes[to])
 	m.set("general.quantization_version", uint32(2))
 	return nil
+}
+
+// takeScales removes the second scales of matrices in NVFP4, whose blocks have scales of eight bits, and returns them
+// by the matrix's name. It also removes the scales of such matrices' inputs, which devices need that compute in NVFP4.
+func (m *model) takeScales() (map[string]float32, error) {
+	scales, removed := map[string]float32{}, map[string]bool{}
+	for _, t := range m.tensors {
+		if base, ok := strings.CutSuffix(t.name, ".weight"); ok && t.typ == gguf.NVFP4 {
+			removed[base+".scale"], removed[base+".input_scale"] = true, true
+		}
+	}
+	for _, t := range m.tensors {
+		base, ok := strings.CutSuffix(t.name, ".scale")
+		if !ok || !removed[t.name] {
+			continue
+		}
+		var b [4]byte
+		if t.typ != gguf.F32 || !slices.Equal(t.dims, []uint64{1}) {
+			return nil, fmt.Errorf("convert: %s: tensor %s is %s of %v, want one F32", m.name, quote.Text(t.name),
+				t.typ, t.dims)
+		} else if err := t.data(b[:], 0); err != nil {
+			return nil, err
+		}
+		x := math.Float32frombits(binary.LittleEndian.Uint32(b[:]))
+		if x-x != 0 || x == 0 {
+			return nil, fmt.Errorf("convert: %s: tensor %s is %g, want a finite factor", m.name, quote.Text(t.name), x)
+		}
+		scales[base+".weight"] = x
+	}
+	m.tensors = slices.DeleteFunc(m.tensors, func(t tensor) bool { return removed[t.name] })
+	return scales, nil
 }
 
 func are(n, of int) string {

@@ -310,6 +310,64 @@ func TestRequantise(t *testing.T) {
 	}
 }
 
+// TestTypesWithoutKernels stores matrices in types that no kernel reads as Q8_0. The second scale of NVFP4 goes into
+// its matrix, and the scale of another type's matrix stays.
+func TestTypesWithoutKernels(t *testing.T) {
+	const rows, cols = 3, 512
+	const factor = "\x00\x00\x40\x3f" // 0.75
+	var written []gguf.WriteTensor
+	decoded := map[string][]float32{}
+	random := rand.NewChaCha8([32]byte{})
+	for name, typ := range map[string]gguf.Type{"a": gguf.IQ1S, "b": gguf.IQ1M, "c": gguf.NVFP4, "d": gguf.Q8_1,
+		"e": gguf.NVFP4} {
+		size, _ := quant.RowBytes(typ, cols*rows)
+		raw, x := make([]byte, size), make([]float32, cols*rows)
+		random.Read(raw)
+		for i := range raw {
+			raw[i] &= 0x3f // scales are finite
+		}
+		if err := quant.Dequantize(typ, raw, x); err != nil {
+			t.Fatal(err)
+		}
+		decoded[name+".weight"] = x
+		written = append(written, gguf.WriteTensor{Name: name + ".weight", Dims: []uint64{cols, rows}, Type: typ,
+			Data: raw})
+	}
+	for _, name := range []string{"a.scale", "c.scale", "c.input_scale"} {
+		written = append(written, gguf.WriteTensor{Name: name, Dims: []uint64{1}, Data: []byte(factor)})
+	}
+	for i := range decoded["c.weight"] {
+		decoded["c.weight"][i] *= 0.75
+	}
+	file, err := gguf.Bytes(nil, written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := ""
+	got := parse(t, open(t, []files.Source{files.FromBytes("m.gguf", file)},
+		Options{Quantise: "q8_0", Note: func(s string) { note += s }}))
+	if want := "5 of 6 tensors were quantised before, in Q8_1 IQ1_S IQ1_M NVFP4:"; !strings.Contains(note, want) {
+		t.Errorf("noted %q, want %q", note, want)
+	}
+	if !got.HasTensor("a.scale") || got.HasTensor("c.scale") || got.HasTensor("c.input_scale") {
+		t.Errorf("the tensors are %v", got.Tensors)
+	}
+	for name, x := range decoded {
+		info, raw := tensorBytes(t, got, name)
+		want := make([]byte, len(raw))
+		if err := quant.Quantize(gguf.Q8_0, x, want); err != nil || info.Type != gguf.Q8_0 || !bytes.Equal(raw, want) {
+			t.Errorf("%s: not what its numbers become (%v)", name, err)
+		}
+	}
+	for _, bad := range [][]byte{{0, 0, 0, 0}, {0, 0, 0xc0, 0x7f}} {
+		file := bytes.ReplaceAll(file, []byte(factor), bad)
+		if _, err := Open([]files.Source{files.FromBytes("m.gguf", file)}, Options{Quantise: "f32"}); err == nil ||
+			!strings.Contains(err.Error(), `tensor "c.scale" is`) {
+			t.Errorf("a scale of % x: %v", bad, err)
+		}
+	}
+}
+
 func fileBytes(t testing.TB, f *gguf.File) []byte {
 	t.Helper()
 	b, err := converttest.Rewrite(f, f.Metadata(), 0, len(f.Tensors))

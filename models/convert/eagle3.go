@@ -143,7 +143,7 @@ func QuantiseHead(f *gguf.File, quantise string) (*gguf.File, error) {
 			return nil, fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded", m.name, quote.Text(t.name),
 				t.typ)
 		}
-		t.store(want)
+		t.store(want, 0)
 	}
 	return m.open(f.Origins)
 }

@@ -241,15 +241,15 @@ func TestWhatIsNoModelIsRefused(t *testing.T) {
 	}
 	// A type that cannot be decoded stays as it is, and is refused in another one.
 	raw, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: "llama"}},
-		[]gguf.WriteTensor{{Name: "x", Dims: []uint64{256, 2}, Type: gguf.IQ2S, Data: make([]byte, 164)}})
+		[]gguf.WriteTensor{{Name: "x", Dims: []uint64{256, 2}, Type: gguf.Q8_K, Data: make([]byte, 584)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	src := []files.Source{files.FromBytes("a.gguf", raw)}
 	open(t, src, Options{})
 	if _, err := Open(src, Options{Quantise: "q8_0"}); err == nil {
-		t.Error("IQ2_S is decoded")
+		t.Error("Q8_K is decoded")
 	} else {
-		refused(t, "IQ2_S", err, "a.gguf", `"x"`, "IQ2_S", "cannot be decoded")
+		refused(t, "Q8_K", err, "a.gguf", `"x"`, "Q8_K", "cannot be decoded")
 	}
 }

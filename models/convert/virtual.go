@@ -127,6 +127,7 @@ func grow[T any](s *[]T, n int) []T {
 type recoded struct {
 	from       ranged
 	stored, to gguf.Type
+	times      float32 // factor of the elements; 0: none
 }
 
 func (r *recoded) readAt(p []byte, off int64) error {
@@ -145,6 +146,11 @@ func (r *recoded) readAt(p []byte, off int64) error {
 		}
 		if err := quant.Dequantize(r.stored, raw, floats); err != nil {
 			return err
+		}
+		for i := range floats {
+			if r.times != 0 {
+				floats[i] *= r.times
+			}
 		}
 		at := u*out - off // in p
 		whole := at >= 0 && at+n*out <= int64(len(p))

@@ -56,7 +56,7 @@ func (m *model) addWeights(f *safetensors.File, s *hparams, described *arch.Mode
 			out.data = (&interleaved{from: out.data, rowBytes: t.Size / rows, headRows: rows / int64(w.Heads)}).readAt
 		}
 		if len(dims) == 1 {
-			out.store(gguf.F32)
+			out.store(gguf.F32, 0)
 		}
 		m.tensors = append(m.tensors, out)
 	}
@@ -69,10 +69,10 @@ func (m *model) addWeights(f *safetensors.File, s *hparams, described *arch.Mode
 	return nil
 }
 
-// store changes the type of a tensor.
-func (t *tensor) store(typ gguf.Type) {
+// store changes the type of a tensor, and multiplies its elements by times unless that is 0.
+func (t *tensor) store(typ gguf.Type, times float32) {
 	if t.typ != typ {
-		t.data, t.typ = (&recoded{from: t.data, stored: t.typ, to: typ}).readAt, typ
+		t.data, t.typ = (&recoded{from: t.data, stored: t.typ, to: typ, times: times}).readAt, typ
 	}
 }
 

@@ -59,6 +59,7 @@ type File struct {
 	order     []string // metadata keys in the file's order
 	values    map[string]value
 	byName    map[string]int // index into Tensors
+	prism     bool           // it has keys of Prism, whose fork of llama.cpp shares the number of PTQ1_0 with others
 
 	// Origins holds the names of tensors in the file that this one is computed from, by those in this one; may be nil.
 	Origins map[string]string
@@ -173,6 +174,7 @@ func (f *File) readEntry(c *cursor, i uint64) {
 		c.fail("the metadata takes more than %d MiB", maxMetadata>>20)
 	}
 	f.order = append(f.order, key)
+	f.prism = f.prism || strings.HasPrefix(key, "prism.")
 	f.values[key] = v
 }
 
@@ -232,7 +234,7 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 	typ := Type(binary.LittleEndian.Uint32(b[n*8:]))
 	off := binary.LittleEndian.Uint64(b[n*8+4:])
 	c.skip(len(b))
-	if !typ.Known() {
+	if !typ.Known() || typ == PTQ1_0 && !f.prism {
 		c.fail("unknown tensor type %d: the file needs a newer reader, or is damaged", uint32(typ))
 		return
 	}
@@ -242,7 +244,7 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 		c.fail("%w", err)
 	case off%align != 0:
 		c.fail("offset %d is not a multiple of the alignment %d", off, align)
-	case off > c.size || size > c.size-off:
+	case off > c.size || size > c.size-off && typ != Q2_0: // place looks closer at the blocks of Q2_0
 		c.fail("%d bytes at offset %d reach beyond the end of the file of %d bytes: it is truncated, download it again",
 			size, off, c.size)
 	}
@@ -263,23 +265,36 @@ func (f *File) place(c *cursor, align uint64) {
 	byOffset := make([]int, len(f.Tensors))
 	for i := range f.Tensors {
 		byOffset[i] = i
-		t := &f.Tensors[i]
-		t.Offset += f.DataStart
-		if t.Offset+t.Size > int64(c.size) {
-			c.field = "tensor " + quote.Text(t.Name)
-			c.fail("ends at byte %d of a file of %d: it is truncated, download it again", t.Offset+t.Size, c.size)
-			return
-		}
+		f.Tensors[i].Offset += f.DataStart
 	}
 	slices.SortStableFunc(byOffset, func(a, b int) int { return cmp.Compare(f.Tensors[a].Offset, f.Tensors[b].Offset) })
-	for i := 1; i < len(byOffset); i++ {
-		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
-		if a.Offset+a.Size > b.Offset {
-			c.field = "tensor " + quote.Text(b.Name)
-			c.fail("its data lies over that of tensor %s: the file is damaged", quote.Text(a.Name))
-			return
+	for i, k := range byOffset {
+		t, end, next := &f.Tensors[k], int64(c.size), ""
+		if i+1 < len(byOffset) {
+			after := &f.Tensors[byOffset[i+1]]
+			end, next = min(end, after.Offset), after.Name
 		}
+		if room := end - t.Offset; t.Size <= room {
+			continue
+		} else if c.field = "tensor " + quote.Text(t.Name); t.early(room, int64(align)) {
+			c.fail("its Q2_0 blocks have 128 weights, as in early files of Prism; take the model's file in PQ2_0 or " +
+				"Q2_0_g64")
+		} else if end == int64(c.size) {
+			c.fail("%d bytes from byte %d of a file of %d: it is truncated, download it again", t.Size, t.Offset,
+				c.size)
+		} else {
+			c.field = "tensor " + quote.Text(next)
+			c.fail("its data lies over that of tensor %s: the file is damaged", quote.Text(t.Name))
+		}
+		return
 	}
+}
+
+// early reports whether a tensor of Q2_0 has the blocks of Prism's first files, 128 weights in 34 bytes: they fill the
+// room up to what follows, except for padding of less than align.
+func (t *TensorInfo) early(room, align int64) bool {
+	spare := room - t.Size/36*34
+	return t.Type == Q2_0 && t.Dims[0]%128 == 0 && 0 <= spare && spare < align
 }
 
 // Tensor finds a tensor by name.

@@ -109,6 +109,21 @@ func hostile() map[string]struct {
 			"t", u32(1), u64(4), u32(0), u64(32)).pad(200), "the name occurs twice"},
 		"overlap": {newRaw(3, 2, 0).put("a", u32(1), u64(16), u32(0), u64(0),
 			"b", u32(1), u64(4), u32(0), u64(32)).pad(200), `lies over that of tensor "a"`},
+		"type of a fork": {newRaw(3, 1, 1).put("general.name", u32(8), "Bonsai", "t", u32(1), u64(128), u32(143),
+			u64(0)).pad(200), "unknown tensor type 143"},
+		"type of the fork": {newRaw(3, 1, 1).put("prism.version", u32(4), u32(1), "t", u32(1), u64(100), u32(143),
+			u64(0)).pad(200), "whole number of PTQ1_0 blocks of 128"},
+		// Two tensors of 12 blocks of 128 weights: 408 bytes, padded to 416.
+		"early Q2_0": {newRaw(3, 2, 0).put("a", u32(2), u64(384), u64(4), u32(42), u64(0),
+			"b", u32(2), u64(384), u64(4), u32(42), u64(416)).pad(22 + 416 + 408), `tensor "a": its Q2_0 blocks`},
+		// One of 64 blocks: 2176 bytes.
+		"early last": {newRaw(3, 1, 0).put("a", u32(2), u64(256), u64(32), u32(42), u64(0)).pad(31 + 2176),
+			"in PQ2_0 or Q2_0_g64"},
+		"Q2_0 cut off": {newRaw(3, 1, 0).put("a", u32(2), u64(256), u64(32), u32(42), u64(0)).pad(2000), "truncated"},
+		"Q2_0 overlap": {newRaw(3, 2, 0).put("a", u32(2), u64(256), u64(32), u32(42), u64(0),
+			"b", u32(1), u64(4), u32(0), u64(2048)).pad(4000), `lies over that of tensor "a"`},
+		"Q2_0 overflow": {newRaw(3, 1, 0).put("a", u32(2), u64(1<<31), u64(1<<33), u32(42), u64(0)).pad(200),
+			"overflow"},
 	}
 }
 
