@@ -14,7 +14,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path"
 	"slices"
@@ -178,8 +177,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 	// tied: the embedding is the output matrix.
 	tied := !slices.ContainsFunc(m.tensors, // bound: once a file
 		func(t tensor) bool { return t.name == "output.weight" })
-	var odd, again []string
-	was := map[gguf.Type]bool{}
+	var odd, again, types []string
 	for i := range m.tensors {
 		t := &m.tensors[i]
 		want := to
@@ -201,7 +199,10 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 				"or leave this one as it is", m.name, quote.Text(t.name), t.typ)
 		}
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
-			again, was[t.typ] = append(again, t.name), true
+			again = append(again, t.name)
+			if name := t.typ.String(); !slices.Contains(types, name) { // bound: there are forty types
+				types = append(types, name)
+			}
 		}
 		t.store(want, scales[t.name])
 	}
@@ -209,9 +210,8 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 		o.note("%s: rows are no multiple of 32, stored as f16: %s", m.name, list(odd))
 	}
 	if len(again) > 0 && to.BlockSize() > 1 {
-		types := slices.Sorted(maps.Keys(was))
 		o.note("%s: %s quantised before, in %s: quantising the original loses less", m.name,
-			are(len(again), len(m.tensors)), strings.Trim(fmt.Sprint(types), "[]"))
+			are(len(again), len(m.tensors)), list(types))
 	}
 	m.set("general.file_type", fileTypes[to])
 	m.set("general.quantization_version", uint32(2))
