@@ -14,19 +14,6 @@ type Interval struct {
 	N     int     `json:"n"` // prompts; 0: not measured
 }
 
-// Verdict says what the interval shows: "lower" or "higher" than the baseline, or "no difference" where it holds 1.
-func (i Interval) Verdict() string {
-	switch {
-	case i.N == 0:
-		return ""
-	case i.High < 1:
-		return "lower"
-	case i.Low > 1:
-		return "higher"
-	}
-	return "no difference"
-}
-
 // Ratios compares a row with another one on the prompts and repetitions that both have.
 type Ratios struct {
 	Against string `json:"against"` // the other row
@@ -66,25 +53,47 @@ func quotientInterval(prompts []quotient) Interval {
 	if n < leastPrompts {
 		return Interval{}
 	}
-	ratio := func(pick func(i int) int) float64 {
+	return bootstrap(n, bootstrapDraws, func(chosen []int) (float64, bool) {
 		var s quotient
-		for i := range n {
-			p := &prompts[pick(i)]
+		for _, i := range chosen {
+			p := &prompts[i]
 			s.value, s.unit, s.base, s.baseUnit = s.value+p.value, s.unit+p.unit, s.base+p.base, s.baseUnit+p.baseUnit
 		}
 		if s.unit*s.base == 0 {
-			return 0
+			return 0, true
 		}
-		return s.value * s.baseUnit / (s.unit * s.base)
+		return s.value * s.baseUnit / (s.unit * s.base), true
+	})
+}
+
+// bootstrap returns a statistic of n prompts with its interval over that many sets of n prompts. A set for which
+// statistic returns false does not count; if the prompts themselves are one, or more than a tenth of the sets, there is
+// no interval.
+func bootstrap(n, sets int, statistic func(chosen []int) (float64, bool)) Interval {
+	chosen := make([]int, n)
+	for i := range chosen {
+		chosen[i] = i
+	}
+	all, ok := statistic(chosen)
+	if !ok {
+		return Interval{}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	draws := make([]float64, bootstrapDraws)
-	for i := range draws {
-		draws[i] = ratio(func(int) int { return rng.IntN(n) })
+	var draws []float64
+	for range sets {
+		for i := range chosen {
+			chosen[i] = rng.IntN(n)
+		}
+		if value, ok := statistic(chosen); ok {
+			draws = append(draws, value)
+		}
+	}
+	if len(draws) < sets*9/10 {
+		return Interval{}
 	}
 	slices.Sort(draws)
-	tail := bootstrapDraws / 40
-	return Interval{ratio(func(i int) int { return i }), draws[tail], draws[bootstrapDraws-1-tail], n}
+	tail := len(draws) / 40
+	return Interval{all, draws[tail], draws[len(draws)-1-tail], n}
 }
 
 // Compare sets the ratios of the rows to plain decoding and to the rows that against names. cells are the ones that the
@@ -95,23 +104,21 @@ func (r *Report) Compare(cells []Cell, against map[string][]string) {
 		rep    int
 	}
 	of := map[string]map[place]*Cell{}
-	plain := map[float64]string{} // by temperature
+	plain := map[string]string{} // by row
 	for i := range cells {
 		c := &cells[i]
 		if of[c.Method] == nil {
 			of[c.Method] = map[place]*Cell{}
 		}
 		of[c.Method][place{c.Prompt, c.Rep}] = c
-		if c.Plain && plain[c.Temperature] == "" {
-			plain[c.Temperature] = c.Method
-		}
+		plain[c.Method] = c.Base
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Ratios = nil; row.Plain {
 			continue
 		}
-		bases := append([]string{plain[row.Temperature]}, against[row.Method]...)
+		bases := append([]string{plain[row.Method]}, against[row.Method]...)
 		for _, base := range bases {
 			prompts := comparison{}
 			for at, cell := range of[row.Method] {

@@ -130,8 +130,13 @@ type Group struct {
 	// their own acceptance length.
 	Curve   []string `json:"curve,omitempty"`
 	OnCurve []string `json:"on_curve,omitempty"`
-	Figures []string `json:"figures,omitempty"` // figures of the group: see the Figure constants
-	Note    string   `json:"note,omitempty"`    // how to read it
+	// AtEqualLength holds the rows of OnCurve: their tokens per pass over the curve's at the same acceptance length.
+	// Rows beyond the curve's ends have none.
+	AtEqualLength map[string]Interval `json:"at_equal_length,omitempty"`
+	Figures       []string            `json:"figures,omitempty"` // figures of the group: see the Figure constants
+	Note          string              `json:"note,omitempty"`    // how to read it
+	// MaxTokens is the length of its requests where its rows' names say it.
+	MaxTokens int `json:"max_tokens,omitempty"`
 }
 
 // Missing is a method that did not finish, or a prompt that does not fit the context.

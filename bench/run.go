@@ -53,6 +53,8 @@ type Cell struct {
 	// include reopening the device and count in no speed; its text and counts are valid.
 	Lost int `json:"lost,omitempty"`
 
+	// Base is the row of plain decoding with the same sampling and length.
+	Base string `json:"-"`
 	// Resumed reports that the cell comes from Matrix.Finished.
 	Resumed bool `json:"-"`
 }
@@ -94,6 +96,7 @@ type runner struct {
 	scores map[string]score
 	judged map[string]Judgement
 	plains map[string]plainRun // with Matrix.Counts: by sampling, prompt and repetition
+	bases  map[string]string   // the row of plain decoding for a sampling
 }
 
 type plainRun struct {
@@ -111,7 +114,7 @@ type score struct {
 // prompt to prompt. emit receives every cell, also the ones of Matrix.Finished. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, matrix Matrix, emit func(Cell)) error {
 	b := &runner{matrix: matrix, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
-		judged: map[string]Judgement{}, plains: map[string]plainRun{}}
+		judged: map[string]Judgement{}, plains: map[string]plainRun{}, bases: map[string]string{}}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -164,7 +167,7 @@ func (b *runner) prepare(ctx context.Context) error {
 		return errors.New("foretoken: a benchmark needs at least one method and one prompt")
 	}
 	open := map[string]*block{} // the open block of each sampling
-	seen, names := map[string]bool{}, map[string]bool{}
+	names := map[string]bool{}
 	for i := range p.Methods {
 		m := &entry{Method: p.Methods[i], index: i, depth: -1}
 		if m.Repeat == 0 {
@@ -189,14 +192,16 @@ func (b *runner) prepare(ctx context.Context) error {
 			continue
 		}
 		how := m.sampling()
+		_, seen := b.bases[how]
 		switch block := open[how]; {
-		case m.plain() && seen[how]: // duplicate of plain decoding
+		case m.plain() && seen: // duplicate of plain decoding
 			continue
 		case m.plain():
+			b.bases[how] = m.Name
 		case block == nil || len(block.methods) > p.Block:
 			delete(open, how)
 			base := &entry{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
-				index: i, depth: -1, baseline: seen[how]}
+				index: i, depth: -1, baseline: seen}
 			if t := m.Request.Sampling().Temperature; t != 0 {
 				base.Name = fmt.Sprintf("%s T=%g", PlainName, t)
 			}
@@ -204,10 +209,12 @@ func (b *runner) prepare(ctx context.Context) error {
 				base.Name += fmt.Sprintf(" (%d)", i) // same temperature, other sampling settings
 			}
 			names[base.Name] = true
+			if !seen {
+				b.bases[how] = base.Name
+			}
 			b.add(open, how, base)
 		}
 		b.add(open, how, m)
-		seen[how] = true
 	}
 	for _, block := range b.blocks {
 		plain := block.methods[0]
@@ -375,6 +382,7 @@ func harmonic(x, y float64) float64 {
 func (b *runner) label(c *Cell, m *entry, prompt *Prompt, rep int) {
 	c.Index, c.Method, c.Prompt, c.Category, c.Rep = m.index, m.Name, prompt.ID, prompt.Category, rep
 	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Sampling().Temperature
+	c.Base = b.bases[m.sampling()]
 }
 
 // measure runs one cell; the caller adds the comparison with plain decoding. Above temperature 0 each repetition

@@ -33,10 +33,12 @@ const (
 
 // SuiteOptions configures the rows of a suite.
 type SuiteOptions struct {
-	Common   foretoken.Request // length and sampling of every request; a suite sets its own temperatures
-	Repeat   int               // repetitions; 0: what each table needs
-	MaxNodes int               // nodes the target verifies in one pass; 0: 64
-	Source   string            // what drafts in rows that draft with a model and name no source; "": the draft model
+	Common foretoken.Request // length and sampling of every request; a suite sets its own temperatures
+	Repeat int               // repetitions; 0: what each table needs
+	// MaxTokens is the length of every request; 0: the table's, or else Common's.
+	MaxTokens int
+	MaxNodes  int    // nodes the target verifies in one pass; 0: 64
+	Source    string // what drafts in rows that draft with a model and name no source; "": the draft model
 	// Pair identifies the models, so that artefacts of another pair are refused; the zero value accepts any.
 	Pair spec.Fingerprint
 	// Artefact reads a file that only some rows need (a classifier trained in another way), or returns
@@ -44,6 +46,8 @@ type SuiteOptions struct {
 	Artefact func(name string) ([]byte, error)
 	// Categories of the prompts, for cross-validation.
 	Categories []string
+	// Files replaces {fit}, {models} and {artefacts} in the commands of artefacts; names that it lacks stay.
+	Files map[string]string
 }
 
 // Groups returns the tables of a suite for a pair; a table that names its pairs is left out for another one. The pair
@@ -53,7 +57,7 @@ func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 		o.MaxNodes = 64
 	}
 	makes := map[string]string{}
-	if err := f.eachArtefact(&o, func(file, make string) error { makes[file] = make; return nil }); err != nil {
+	if err := f.eachArtefact(&o, func(a Artefact) error { makes[a.File] = a.Make; return nil }); err != nil {
 		return nil, err
 	}
 	var groups []Group
@@ -63,7 +67,8 @@ func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 			continue
 		}
 		b := &groupBuilder{o: o, makes: makes, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
-			Name: SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures,
+			MaxTokens: t.MaxTokens,
+			Name:      SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures,
 			Note: t.Note, Categories: t.Categories}}
 		err := b.rows(t.Rows, variables{}, "rows")
 		for _, patterns := range []struct {
@@ -201,7 +206,7 @@ func atMost(list []any, most int) ([]any, error) {
 
 type groupBuilder struct {
 	o      SuiteOptions
-	group  Group
+	group  Group // MaxTokens: the table's
 	repeat int
 	makes  map[string]string // the command that makes an artefact
 }
@@ -236,6 +241,7 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 		}
 	}
 	common := b.o.Common
+	common.MaxTokens = cmp.Or(b.o.MaxTokens, b.group.MaxTokens, common.MaxTokens)
 	common.Temperature = r.Temperature
 	if t, outer := v["temperature"]; outer {
 		x, ok := t.(float64)
@@ -249,6 +255,12 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 		name += fmt.Sprintf(" T=%g", t)
 		if against != "" {
 			against += fmt.Sprintf(" T=%g", t)
+		}
+	}
+	if b.group.MaxTokens > 0 && b.o.MaxTokens == 0 { // another method than the row of this name in other tables
+		length := fmt.Sprintf(" (%d tokens)", b.group.MaxTokens)
+		if name += length; against != "" {
+			against += length
 		}
 	}
 	ms, err := ParseMethods(text[&r.Method], common)
@@ -322,7 +334,8 @@ func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) er
 	if errors.Is(err, fs.ErrNotExist) {
 		m.Missing = fmt.Sprintf("needs the file %s among the artefacts", file)
 		if how := b.makes[file]; how != "" {
-			m.Missing += "; make it with foretoken " + how + " --out DIR/" + file
+			m.Missing += "; make it with foretoken " + how + " --out " +
+				cmp.Or(b.o.Files["artefacts"], "DIR") + "/" + file
 		}
 	} else if err != nil {
 		m.Missing = err.Error()
@@ -355,28 +368,4 @@ func (b *groupBuilder) bins(m *Method, file string) {
 		}
 		return err
 	})
-}
-
-// TokensAt returns the tokens per pass that the rows of a curve need for an acceptance length, interpolated
-// linearly; ok is false beyond its ends.
-func TokensAt(curve []*Row, length float64) (tokens float64, ok bool) {
-	type point struct{ x, y float64 }
-	var points []point
-	for _, r := range curve {
-		if r.Calls.Mean > 0 {
-			points = append(points, point{r.AcceptanceLength.Mean, r.Tokens.Mean / r.Calls.Mean})
-		}
-	}
-	// Of several trees with equal acceptance length, use the smallest.
-	slices.SortFunc(points, func(a, b point) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) })
-	i := slices.IndexFunc(points, func(p point) bool { return p.x >= length })
-	if i < 0 || i == 0 && points[0].x > length {
-		return 0, false
-	}
-	p := points[i]
-	if p.x == length {
-		return p.y, true
-	}
-	q := points[i-1]
-	return q.y + (p.y-q.y)*(length-q.x)/(p.x-q.x), true
 }

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,16 +57,21 @@ type Artefact struct {
 	Make string           `json:"make"`
 }
 
+// Fitted reports whether the artefact is fitted on prompts, which takes minutes.
+func (a Artefact) Fitted() bool { return strings.Contains(a.Make, "--prompts") }
+
 // SuiteTable is a table of a suite. Curve and OnCurve name rows, with * for any text.
 type SuiteTable struct {
-	Name    string   `json:"name"`
-	Title   string   `json:"title"`
-	Repeat  int      `json:"repeat"`
-	Pairs   []string `json:"pairs"` // those of the file that it is made with; nil: all
-	Figures []string `json:"figures"`
-	Curve   []string `json:"curve"`
-	OnCurve []string `json:"on_curve"`
-	Note    string   `json:"note"`
+	Name   string `json:"name"`
+	Title  string `json:"title"`
+	Repeat int    `json:"repeat"`
+	// MaxTokens is the length of its requests, unless the command names one; 0: the command's. Their names say it.
+	MaxTokens int      `json:"max_tokens"`
+	Pairs     []string `json:"pairs"` // those of the file that it is made with; nil: all
+	Figures   []string `json:"figures"`
+	Curve     []string `json:"curve"`
+	OnCurve   []string `json:"on_curve"`
+	Note      string   `json:"note"`
 	// Categories tells that readers compare the rows by category of the prompts.
 	Categories bool `json:"categories"`
 	// Paper holds the paper's own figures for the table, which only the documentation reads.
@@ -142,6 +148,8 @@ func (f *SuiteFile) validate() error {
 			return fmt.Errorf("%s.title is missing: %s needs a title", at, quote.Name(t.Name))
 		case t.Repeat < 1 || t.Repeat > maxReps:
 			return fmt.Errorf("%s.repeat is %d, want 1 to %d", at, t.Repeat, maxReps)
+		case t.MaxTokens < 0:
+			return fmt.Errorf("%s.max_tokens is %d, want 0 or more", at, t.MaxTokens)
 		}
 		for _, p := range t.Pairs {
 			if !slices.Contains(pairs, p) { // bound: maxValues
@@ -198,10 +206,10 @@ func validateRows(rows []SuiteRow, at string) error {
 
 // NeededArtefacts returns the files that rows of groups need and the commands that make them, in the file's order.
 func (f *SuiteFile) NeededArtefacts(groups []Group, o SuiteOptions) (needed []Artefact, err error) {
-	err = f.eachArtefact(&o, func(file, make string) error {
-		needs := func(g Group) bool { return slices.Contains(g.Artefacts, file) } // bound: rows
-		if slices.ContainsFunc(groups, needs) {                                   // bound: tables
-			needed = append(needed, Artefact{File: file, Make: make})
+	err = f.eachArtefact(&o, func(a Artefact) error {
+		needs := func(g Group) bool { return slices.Contains(g.Artefacts, a.File) } // bound: rows
+		if slices.ContainsFunc(groups, needs) {                                     // bound: tables
+			needed = append(needed, a)
 		}
 		return nil
 	})
@@ -209,12 +217,12 @@ func (f *SuiteFile) NeededArtefacts(groups []Group, o SuiteOptions) (needed []Ar
 }
 
 // eachArtefact calls work with the files that rows need and the commands that make them.
-func (f *SuiteFile) eachArtefact(o *SuiteOptions, work func(file, make string) error) error {
+func (f *SuiteFile) eachArtefact(o *SuiteOptions, work func(a Artefact) error) error {
 	for i := range f.Artefacts {
 		a := &f.Artefacts[i]
 		one := func(v variables) error {
-			for _, name := range []string{"artefacts", "models", "fit"} { // replaced by whoever runs the command
-				v[name] = "{" + name + "}"
+			for _, name := range []string{"artefacts", "models", "fit"} {
+				v[name] = cmp.Or(o.Files[name], "{"+name+"}")
 			}
 			file, err := v.in(a.File)
 			if err != nil {
@@ -224,7 +232,7 @@ func (f *SuiteFile) eachArtefact(o *SuiteOptions, work func(file, make string) e
 			if err != nil {
 				return err
 			}
-			return work(file, how)
+			return work(Artefact{File: file, Make: how})
 		}
 		var err error
 		if a.For == nil {

@@ -36,9 +36,9 @@ type SuiteRun struct {
 	Matrix     Matrix // Methods and Repeat are set by the tables
 	Groups     []Group
 	Small, Big Sizes // of rows with trees of at most, and of more than 128 nodes
-	// Estimate, when not nil, receives the time that the rest takes at most, when that is first known and after the
-	// first prompt.
-	Estimate func(time.Duration)
+	// Estimate, when not nil, receives the time that the run takes at most, before its first prompt, and the time that
+	// a stage still takes, after the stage's first prompt. A stage adds prompts or seeds to rows that need them.
+	Estimate func(left time.Duration, stage bool)
 }
 
 // suiteRow is a row with what it is compared with.
@@ -103,6 +103,13 @@ func (r *SuiteRun) Run(ctx context.Context, s Session, emit func(Cell)) error {
 	for _, row := range rows {
 		c.index[row.Name] = row.index
 	}
+	if r.Estimate != nil {
+		most, err := r.predict(ctx, s, rows)
+		if err != nil {
+			return err
+		}
+		r.Estimate(most, false)
+	}
 	for _, big := range []bool{false, true} {
 		some := slices.DeleteFunc(slices.Clone(rows), func(row *suiteRow) bool { return row.big != big })
 		if len(some) == 0 {
@@ -164,6 +171,64 @@ func (r *SuiteRun) runSize(ctx context.Context, s Session, rows []*suiteRow, siz
 	}
 }
 
+// probeTokens is the length of the requests that predict the time of a run.
+const probeTokens = 8
+
+// predict returns the time of all cells that are not measured yet, with the most prompts and seeds. It decodes a few
+// tokens of the first prompt, once for each drafter and size of draft.
+func (r *SuiteRun) predict(ctx context.Context, s Session, rows []*suiteRow) (all time.Duration, err error) {
+	type times struct{ prefill, token time.Duration }
+	known := map[string]times{}
+	m := r.Matrix
+	m.Counts = true
+	for _, row := range rows {
+		left := r.unmeasured(&m, row)
+		if left == 0 || row.Missing != "" || s.Check(row.Request) != nil {
+			continue
+		}
+		c := row.Request.Config()
+		kind := fmt.Sprint(c.Drafter, c.Source, c.Budget())
+		t, ok := known[kind]
+		if !ok {
+			request := row.Request
+			request.MaxTokens, request.NoReuse = probeTokens, true
+			start := time.Now()
+			result, err := s.Generate(ctx, m.Prompts[0].Prompt, warmup(request), nil)
+			if ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if err != nil { // the run says so
+				continue
+			}
+			t.token = result.Stats.Decode / time.Duration(max(result.Stats.OutputTokens, 1))
+			t.prefill = max(time.Since(start)-result.Stats.Decode, 0)
+			known[kind] = t
+		}
+		all += time.Duration(left) * (t.prefill + time.Duration(row.Request.MaxTokens)*t.token)
+	}
+	return all, nil
+}
+
+// unmeasured counts the cells that a row lacks.
+func (r *SuiteRun) unmeasured(m *Matrix, row *suiteRow) (n int) {
+	sizes, seeds := r.sizes(row.big), 1
+	if row.Request.Sampling().Temperature > 0 {
+		seeds = sizes.Seeds
+	}
+	for i := range min(sizes.MostPrompts, len(m.Prompts)) {
+		for rep := range seeds {
+			finished := false
+			if m.Finished != nil {
+				_, finished = m.Finished(m.key(&row.Method, &m.Prompts[i], rep))
+			}
+			if !finished {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // estimate sets a matrix's progress to tell how long it takes, from the time of its first prompt.
 func (r *SuiteRun) estimate(m *Matrix) {
 	if r.Estimate == nil {
@@ -176,7 +241,7 @@ func (r *SuiteRun) estimate(m *Matrix) {
 		}
 		if n := done - first; n >= len(m.Methods) && !told && done < total {
 			told = true
-			r.Estimate(time.Since(from) * time.Duration(total-done) / time.Duration(n))
+			r.Estimate(time.Since(from)*time.Duration(total-done)/time.Duration(n), true)
 		}
 		if progress != nil {
 			progress(done, total)

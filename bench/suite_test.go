@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"foretoken"
 	"foretoken/spec"
@@ -35,8 +36,8 @@ func pathGroups(t *testing.T, name string, o SuiteOptions) (groups []Group) {
 }
 
 func TestEverySuiteHoldsTogether(t *testing.T) {
-	groups := pathGroups(t, SuitesName, SuiteOptions{
-		Common: foretoken.Request{MaxTokens: 8, Seed: 1, Temperature: 0.7}, Categories: []string{"a", "b"}})
+	groups := pathGroups(t, SuitesName, SuiteOptions{MaxTokens: 8,
+		Common: foretoken.Request{MaxTokens: 9, Seed: 1, Temperature: 0.7}, Categories: []string{"a", "b"}})
 	all, err := MethodsOf(groups)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +82,7 @@ func TestEverySuiteHoldsTogether(t *testing.T) {
 }
 
 const smallSuite = `{"title": "small", "pairs": [{"name": "draft"}, {"name": "head", "source": "eagle3"}],
-"artefacts": [{"for": {"x": [1, 2]}, "file": "c-{x}.json", "make": "train c2t --hidden {x}"}],
+"artefacts": [{"for": {"x": [1, 2]}, "file": "c-{x}.json", "make": "train c2t --prompts {fit} --hidden {x}"}],
 "tables": [{"name": "one", "title": "t", "repeat": 2, "curve": ["tree *"], "pairs": ["head"], "rows": [
  {"for": {"temperature": [0, 0.5], "mode": ["alg1", "sampled"]}, "rows": [
   {"name": "plain", "method": "none"},
@@ -115,11 +116,86 @@ func TestRowsAreRepeated(t *testing.T) {
 		t.Errorf("against %v, curve %v", g.Against, g.Curve)
 	}
 	missing := g.Methods[len(g.Methods)-1].Missing
-	if !strings.Contains(missing, "train c2t --hidden 2 --out DIR/c-2.json") {
+	if !strings.Contains(missing, "train c2t --prompts {fit} --hidden 2 --out DIR/c-2.json") {
 		t.Errorf("missing: %s", missing)
+	}
+	o := SuiteOptions{Files: map[string]string{"fit": "p.jsonl", "artefacts": "here"}}
+	if groups, err = f.Groups("head", o); err != nil {
+		t.Fatal(err)
+	}
+	missing = groups[0].Methods[len(groups[0].Methods)-1].Missing
+	if !strings.Contains(missing, "train c2t --prompts p.jsonl --hidden 2 --out here/c-2.json") {
+		t.Errorf("missing with files: %s", missing)
+	}
+	needed, err := f.NeededArtefacts(groups, o)
+	if err != nil || len(needed) != 1 || needed[0].Make != "train c2t --prompts p.jsonl --hidden 2" ||
+		!needed[0].Fitted() {
+		t.Errorf("needed: %+v, %v", needed, err)
 	}
 	if others, err := f.Groups("draft", SuiteOptions{}); err != nil || len(others) != 0 {
 		t.Errorf("%d tables of another pair, %v", len(others), err)
+	}
+}
+
+// TestTablesHaveTheirOwnLength: rows of a table with a length of its own are other rows than the ones of other tables,
+// and are compared with plain decoding of that length.
+func TestTablesHaveTheirOwnLength(t *testing.T) {
+	f, err := ParseSuite("small.json", []byte(`{"title": "s", "tables": [
+{"name": "a", "title": "t", "repeat": 1, "rows": [
+ {"name": "plain", "method": "none"}, {"name": "ngram", "method": "ngram"}]},
+{"name": "b", "title": "t", "repeat": 1, "max_tokens": 9, "rows": [
+ {"name": "plain", "method": "none"}, {"name": "ngram", "method": "ngram", "against": "plain"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lengths := func(o SuiteOptions) map[string]int {
+		groups, err := f.Groups("", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := MethodsOf(groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, m := range all {
+			got[m.Name] = m.Request.MaxTokens
+		}
+		return got
+	}
+	o := SuiteOptions{Common: foretoken.Request{MaxTokens: 3, Seed: 1}}
+	own := map[string]int{"plain": 3, "ngram": 3, "plain (9 tokens)": 9, "ngram (9 tokens)": 9}
+	if got := lengths(o); !maps.Equal(got, own) {
+		t.Errorf("lengths %v, want %v", got, own)
+	}
+	given := o
+	given.MaxTokens = 4
+	if got, want := lengths(given), map[string]int{"plain": 4, "ngram": 4}; !maps.Equal(got, want) {
+		t.Errorf("lengths %v, want %v", got, want)
+	}
+	groups, err := f.Groups("", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	methods, err := MethodsOf(groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cells []Cell
+	prompts := make([]Prompt, leastPrompts)
+	for i := range prompts {
+		prompts[i] = Prompt{ID: fmt.Sprint(i), Prompt: "x"}
+	}
+	if err := Run(context.Background(), &scripted{}, Matrix{Methods: methods, Prompts: prompts, Repeat: 1, Counts: true,
+		NoScore: true}, func(c Cell) { cells = append(cells, c) }); err != nil {
+		t.Fatal(err)
+	}
+	report := Summarise(cells)
+	report.Compare(cells, nil)
+	for name, base := range map[string]string{"ngram": "plain", "ngram (9 tokens)": "plain (9 tokens)"} {
+		if r := report.Row(name, ""); len(r.Ratios) != 1 || r.Ratios[0].Against != base {
+			t.Errorf("%s: %+v, want it compared with %s", name, r.Ratios, base)
+		}
 	}
 }
 
@@ -128,6 +204,7 @@ func TestWrongSuitesAreRefused(t *testing.T) {
 		{`"title": "small"`, `"titel": "small"`, "titel"},
 		{`"title": "t"`, `"title": ""`, "tables[0].title is missing"},
 		{`"repeat": 2`, `"repeat": 0`, "tables[0].repeat is 0"},
+		{`"repeat": 2`, `"repeat": 2, "max_tokens": -1`, "tables[0].max_tokens is -1"},
 		{`"pairs": ["head"]`, `"pairs": ["hat"]`, `tables[0].pairs has "hat", want one of draft, head`},
 		{`"source": "eagle3"`, `"source": "eagle4"`, `pairs[1].source is "eagle4"`},
 		{`"sampled"]`, `"sampled", "x"]`, `rows[0]: "for" has lists of`},
@@ -216,6 +293,35 @@ func TestTokensAtEqualLength(t *testing.T) {
 	}
 }
 
+// TestRowsAreComparedAtEqualLength: a row of the curve's own counts needs the curve's tokens, one with fewer nodes
+// fewer, and one that accepts more than the whole curve is beyond it.
+func TestRowsAreComparedAtEqualLength(t *testing.T) {
+	var cells []Cell
+	for i := range 6 {
+		for _, c := range []struct {
+			method string
+			spec.Stats
+		}{{"small", spec.Stats{Calls: 30, Nodes: 120, OutputTokens: 60}},
+			{"large", spec.Stats{Calls: 20, Nodes: 320, OutputTokens: 60}},
+			{"same", spec.Stats{Calls: 20, Nodes: 320, OutputTokens: 60}},
+			{"fewer", spec.Stats{Calls: 24, Nodes: 120, OutputTokens: 60}},
+			{"beyond", spec.Stats{Calls: 10, Nodes: 100, OutputTokens: 60}}} {
+			cells = append(cells, Cell{Method: c.method, Prompt: fmt.Sprint(i), Stats: c.Stats})
+		}
+	}
+	groups := []Group{{Curve: []string{"small", "large"}, OnCurve: []string{"same", "fewer", "beyond"}}}
+	CompareCurves(groups, cells)
+	at := func(ratio float64) Interval { return Interval{ratio, ratio, ratio, 6} }
+	want := map[string]Interval{"same": at(1), "fewer": at(0.5)}
+	if got := groups[0].AtEqualLength; !maps.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	cells = slices.DeleteFunc(cells, func(c Cell) bool { return c.Method == "large" && c.Prompt > "3" })
+	if CompareCurves(groups, cells); len(groups[0].AtEqualLength) != 0 {
+		t.Errorf("on four prompts of the whole curve: %+v", groups[0].AtEqualLength)
+	}
+}
+
 // TestRowsGetAsManyPromptsAsTheyNeed: a row whose ratio is the same on every prompt needs the fewest, and a row of a
 // large tree has its own sizes.
 func TestRowsGetAsManyPromptsAsTheyNeed(t *testing.T) {
@@ -236,6 +342,12 @@ func TestRowsGetAsManyPromptsAsTheyNeed(t *testing.T) {
 	for i := range 8 {
 		r.Matrix.Prompts = append(r.Matrix.Prompts, Prompt{ID: fmt.Sprint(i), Prompt: strings.Repeat("x", i+1)})
 	}
+	var estimates []bool
+	r.Estimate = func(left time.Duration, stage bool) {
+		if estimates = append(estimates, stage); left <= 0 {
+			t.Errorf("%v left", left)
+		}
+	}
 	rows, tokS := map[string]int{}, 0.0
 	emit := func(c Cell) { rows[c.Method]++; tokS += c.TokS }
 	if err := r.Run(context.Background(), s, emit); err != nil {
@@ -244,8 +356,12 @@ func TestRowsGetAsManyPromptsAsTheyNeed(t *testing.T) {
 	if want := map[string]int{"plain": 8, "chain": 5, "wide": 1, "unsteady": 8}; !maps.Equal(rows, want) || tokS != 0 {
 		t.Errorf("cells %v, want %v; speeds %v", rows, want, tokS)
 	}
-	if want := 8 + 1 + 5 + 1 + 8; len(s.ran) > want+6 { // plain decoding once for each stage that needs it
+	const probes = 4                                           // plain, chain, tree and n-grams
+	if want := 8 + 1 + 5 + 1 + 8; len(s.ran) > want+6+probes { // plain decoding once for each stage that needs it
 		t.Errorf("%d requests: %v", len(s.ran), s.ran)
+	}
+	if len(estimates) < 2 || estimates[0] || !estimates[1] {
+		t.Errorf("estimates of stages: %v, want one of the run first", estimates)
 	}
 }
 

@@ -48,6 +48,7 @@ type benchOptions struct {
 	rows, beams int            // of --profile
 	perMethod   []bench.Method // of --methods
 	repeatGiven bool
+	tokensGiven bool
 }
 
 // benchMethods are compared by default.
@@ -112,7 +113,7 @@ func benchCommand(c *console) *cobra.Command {
 	f.IntVar(&o.perCategory, "per-category", 0, "use only the first N prompts of each category")
 	f.IntVar(&o.limit, "limit", 0, "use at most N prompts, taken evenly from the categories")
 	f.IntVar(&o.common.MaxTokens, "max-tokens", o.common.MaxTokens,
-		"tokens to produce for each prompt; 0: until the context is full")
+		"tokens to produce for each prompt; 0: until the context is full; tables of suites may have their own")
 	f.Float64Var(&o.common.Temperature, "temperature", 0, "temperature of methods that do not set their own")
 	f.Uint64Var(&o.common.Seed, "seed", o.common.Seed, "seed of the first repetition")
 	f.IntVar(&o.repeat, "repeat", 3, "repetitions; suites have their own numbers, 1 where they only count")
@@ -185,7 +186,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := o.completeProfile(given); err != nil {
 		return err
 	}
-	o.repeatGiven = given.Changed("repeat")
+	o.repeatGiven, o.tokensGiven = given.Changed("repeat"), given.Changed("max-tokens")
 	if len(o.suites) > 0 && given.Changed("temperature") {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
 	}
@@ -312,6 +313,7 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	err = r.measure(ctx, store, work, progressbar.OptionSetPredictTime(true))
 	report := bench.Summarise(r.cells)
 	report.Compare(r.cells, r.against())
+	bench.CompareCurves(r.groups, r.cells)
 	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
 	report.Note, report.Missing = r.settings(), r.missing
 	if err != nil && ctx.Err() == nil {
@@ -378,9 +380,13 @@ func (r *benchRun) suiteOptions(s *session) bench.SuiteOptions {
 		}
 	}
 	o := bench.SuiteOptions{Common: r.common, MaxNodes: s.MaxNodes(), Pair: s.Fingerprint(),
-		Artefact: artefacts(r.artefacts), Categories: categories}
+		Artefact: artefacts(r.artefacts), Categories: categories, Files: map[string]string{"fit": "PROMPTS",
+			"artefacts": cmp.Or(r.artefacts, "DIR"), "models": r.modelFolder}}
 	if r.repeatGiven {
 		o.Repeat = r.repeat
+	}
+	if r.tokensGiven {
+		o.MaxTokens = r.common.MaxTokens
 	}
 	return o
 }

@@ -291,16 +291,19 @@ func (p *benchPrinter) curve(g *bench.Group) {
 		}
 		tokens := r.Tokens.Mean / r.Calls.Mean
 		line := []string{rowName(r), fmt.Sprintf("%.2f", r.AcceptanceLength.Mean), fmt.Sprintf("%.2f", tokens),
-			"beyond", "-"}
+			"beyond", "-", ""}
 		if at, ok := bench.TokensAt(curve, r.AcceptanceLength.Mean); ok {
 			line[3], line[4] = fmt.Sprintf("%.2f", at), fmt.Sprintf("%+.1f", 100*(tokens/at-1))
+		}
+		if i := g.AtEqualLength[r.Method]; i.N > 0 {
+			line[5] = fmt.Sprintf("%+.1f to %+.1f", 100*(i.Low-1), 100*(i.High-1))
 		}
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
 		p.line("")
 		p.grid([]string{"at equal acceptance length", "τ", "Tokens a pass",
-			"those of " + curve[0].Method + " … " + curve[len(curve)-1].Method, "Δ %"}, lines)
+			"those of " + curve[0].Method + " … " + curve[len(curve)-1].Method, "Δ %", "95 %"}, lines)
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"foretoken"
 	"foretoken/bench"
 	"foretoken/fit"
 	"foretoken/internal/quote"
@@ -29,7 +28,7 @@ func (o *benchOptions) ofPairs(given *pflag.FlagSet) bool {
 	if len(o.files) == 0 {
 		return false
 	}
-	own := []string{"target", "draft", "eagle3", "methods", "repeat", "limit", "per-category", "csv", "seed"}
+	own := []string{"target", "draft", "eagle3", "methods", "repeat", "per-category", "csv", "seed"}
 	return !slices.ContainsFunc(own, given.Changed) // bound: flags
 }
 
@@ -119,7 +118,7 @@ func (r *pairRun) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.matrix = bench.Matrix{Prompts: choosePrompts(all, 0, 0), Judge: judge()}
+	r.matrix = bench.Matrix{Prompts: choosePrompts(all, 0, r.limit), Judge: judge()}
 	if r.store != nil {
 		r.matrix.Finished = finishedCells(r.store)
 	}
@@ -148,8 +147,12 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	if r.quick {
 		run.Small, run.Big = bench.QuickSizes, bench.QuickBig
 	}
-	run.Estimate = func(left time.Duration) {
-		r.c.note("pair %s: these cells take about %s more", quote.Name(r.pair.Name), left.Round(time.Second))
+	run.Estimate = func(left time.Duration, stage bool) {
+		how := "at most about"
+		if stage {
+			how = "these cells take about"
+		}
+		r.c.note("pair %s: %s %s more", quote.Name(r.pair.Name), how, left.Round(time.Second))
 	}
 	counts := func(ctx context.Context, emit func(bench.Cell), progress func(done, total int)) error {
 		run.Matrix.Progress = progress
@@ -161,6 +164,7 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	}
 	report := bench.Summarise(r.cells)
 	report.Compare(r.cells, r.against())
+	bench.CompareCurves(r.groups, r.cells)
 	var speeds *bench.Report
 	if !r.quick {
 		cells := r.cells
@@ -195,23 +199,34 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	if r.pair.Source == method.SourceEAGLE3 {
 		report.Draft = "the target's EAGLE-3 head"
 	}
-	report.Note, report.Missing, report.Quick = note(run.Small, run.Big, &r.common), r.missing, r.quick
+	report.Note, report.Missing, report.Quick = r.note(run.Small, run.Big), r.missing, r.quick
 	return &report, nil
 }
 
 // note describes the prompts, seeds and tokens of the rows.
-func note(small, big bench.Sizes, common *foretoken.Request) string {
+func (r *pairRun) note(small, big bench.Sizes) string {
+	var lengths []int
+	for _, m := range r.matrix.Methods {
+		lengths = append(lengths, m.Request.MaxTokens)
+	}
+	slices.Sort(lengths)
+	own := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Compact(lengths)), " ", " or "), "[]")
 	of := func(s bench.Sizes) string {
-		least, most := fmt.Sprint(s.Prompts, " prompts"), fmt.Sprint(cmp.Or(s.MaxTokens, common.MaxTokens), " tokens")
-		if s.MostPrompts > s.Prompts {
-			least = fmt.Sprintf("%d to %d prompts", s.Prompts, s.MostPrompts)
+		prompts := min(s.Prompts, len(r.matrix.Prompts))
+		least := fmt.Sprint(prompts, " prompts")
+		most := own
+		if s.MaxTokens > 0 {
+			most = fmt.Sprint(s.MaxTokens)
+		}
+		if n := min(s.MostPrompts, len(r.matrix.Prompts)); n > prompts {
+			least = fmt.Sprintf("%d to %d prompts", prompts, n)
 		}
 		if s.Seeds > 1 {
 			least += fmt.Sprintf(" with 1 to %d seeds", s.Seeds)
 		}
-		return least + " of " + most
+		return least + " of " + most + " tokens"
 	}
-	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big), common.Seed)
+	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big), r.common.Seed)
 }
 
 // choose makes the missing artefacts and chooses the rows.
@@ -222,6 +237,11 @@ func (r *pairRun) choose(ctx context.Context, s *session) error {
 	}
 	o := r.suiteOptions(s)
 	o.Source, o.Artefact = r.pair.Source, artefacts(folder)
+	if r.quick {
+		o.MaxTokens = bench.QuickSizes.MaxTokens
+	}
+	o.Files = map[string]string{"fit": cmp.Or(r.pair.Fit, "PROMPTS"), "artefacts": cmp.Or(folder, "DIR"),
+		"models": r.modelFolder}
 	if r.pair.Source == method.SourceEAGLE3 {
 		o.Pair = s.HeadFingerprint()
 	}
@@ -250,13 +270,11 @@ func (r *pairRun) choose(ctx context.Context, s *session) error {
 // make runs the commands of artefacts that the folder lacks. A quick run fits none.
 func (r *pairRun) make(ctx context.Context, folder string, needed []bench.Artefact) error {
 	for _, a := range needed {
-		if _, err := os.Stat(filepath.Join(folder, a.File)); err == nil || strings.Contains(a.Make, "{fit}") &&
+		if _, err := os.Stat(filepath.Join(folder, a.File)); err == nil || a.Fitted() &&
 			(r.quick || r.pair.Fit == "") {
 			continue
 		}
-		args := strings.Fields(strings.NewReplacer("{fit}", r.pair.Fit, "{artefacts}", folder, "{models}",
-			r.modelFolder).Replace(a.Make))
-		args = append(args, "--device", r.models.device, "--threads", fmt.Sprint(r.models.threads), "--out",
+		args := append(strings.Fields(a.Make), "--device", r.models.device, "--threads", fmt.Sprint(r.models.threads), "--out",
 			filepath.Join(folder, a.File))
 		if !slices.Contains(args, "--target") { // bound: a command
 			for flag, value := range map[string]string{"--target": r.models.target, "--draft": r.models.draft,
