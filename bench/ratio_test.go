@@ -66,13 +66,14 @@ func TestRowsAreComparedPromptByPrompt(t *testing.T) {
 	for i := range 6 {
 		for rep := range 2 {
 			for m, method := range []string{"plain", "tree", "pruned"} {
-				cells = append(cells, Cell{Index: m, Method: method, Plain: m == 0, Base: "plain", Prompt: fmt.Sprint("p", i),
-					Category: "c", Rep: rep, TokS: float64(10 * (m + 1)), PlainTokS: 10,
+				cells = append(cells, Cell{Index: m, Method: method, Plain: m == 0, Base: "plain",
+					Prompt: fmt.Sprint("p", i), Category: "c", Rep: rep, TokS: float64(10 * (m + 1)), PlainTokS: 10,
 					Stats: spec.Stats{Calls: []int{60, 20, 15}[m], Nodes: []int{60, 400, 300}[m], OutputTokens: 60}})
 			}
 		}
 	}
-	cells = append(cells, Cell{Index: 2, Method: "pruned", Base: "plain", Prompt: "alone", Stats: spec.Stats{Calls: 1, Nodes: 9999}})
+	cells = append(cells, Cell{Index: 2, Method: "pruned", Base: "plain", Prompt: "alone",
+		Stats: spec.Stats{Calls: 1, Nodes: 9999}})
 	r := Summarise(cells)
 	r.Compare(cells, map[string][]string{"pruned": {"tree"}})
 	at := func(ratio float64) Interval { return Interval{ratio, ratio, ratio, 6} }

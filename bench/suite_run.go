@@ -148,7 +148,7 @@ func (r *SuiteRun) runSize(ctx context.Context, s Session, rows []*suiteRow, siz
 				return problem(method, prompt, err)
 			}
 		}
-		r.estimate(&m)
+		r.estimate(&m, c)
 		if err := Run(ctx, s, m, c.add); err != nil && (len(failed) < len(m.Methods) || ctx.Err() != nil) {
 			return err
 		}
@@ -230,16 +230,17 @@ func (r *SuiteRun) unmeasured(m *Matrix, row *suiteRow) (n int) {
 }
 
 // estimate sets a matrix's progress to tell how long it takes, from the time of its first prompt.
-func (r *SuiteRun) estimate(m *Matrix) {
+func (r *SuiteRun) estimate(m *Matrix, c *suiteCells) {
 	if r.Estimate == nil {
 		return
 	}
-	progress, from, told, first := m.Progress, time.Now(), false, -1
+	progress, from, told, before := m.Progress, time.Now(), false, c.measured
 	m.Progress = func(done, total int) {
-		if first < 0 {
-			first = done
+		n := c.measured - before
+		if n == 0 { // found cells, which come first, take no time
+			from = time.Now()
 		}
-		if n := done - first; n >= len(m.Methods) && !told && done < total {
+		if n >= len(m.Methods) && !told && done < total {
 			told = true
 			r.Estimate(time.Since(from)*time.Duration(total-done)/time.Duration(n), true)
 		}
@@ -256,6 +257,7 @@ type suiteCells struct {
 	index    map[string]int   // of rows
 	emit     func(Cell)
 	finished func(key string) (Cell, bool)
+	measured int // cells that were not found
 }
 
 func (c *suiteCells) find(key string) (Cell, bool) {
@@ -269,6 +271,9 @@ func (c *suiteCells) find(key string) (Cell, bool) {
 }
 
 func (c *suiteCells) add(cell Cell) {
+	if !cell.Resumed {
+		c.measured++
+	}
 	index, ours := c.index[cell.Method]
 	name := cellName(cell.Method, cell.Prompt, cell.Rep)
 	if !ours || c.cells[name] != nil { // plain decoding that no table has, or a cell of an earlier run

@@ -226,7 +226,8 @@ func (r *pairRun) note(small, big bench.Sizes) string {
 		}
 		return least + " of " + most + " tokens"
 	}
-	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big), r.common.Seed)
+	return fmt.Sprintf("%s; rows of trees above %d nodes: %s; seed %d", of(small), bench.BigTree, of(big),
+		r.common.Seed)
 }
 
 // choose makes the missing artefacts and chooses the rows.
@@ -274,8 +275,8 @@ func (r *pairRun) make(ctx context.Context, folder string, needed []bench.Artefa
 			(r.quick || r.pair.Fit == "") {
 			continue
 		}
-		args := append(strings.Fields(a.Make), "--device", r.models.device, "--threads", fmt.Sprint(r.models.threads), "--out",
-			filepath.Join(folder, a.File))
+		args := append(strings.Fields(a.Make), "--device", r.models.device, "--threads",
+			fmt.Sprint(r.models.threads), "--out", filepath.Join(folder, a.File))
 		if !slices.Contains(args, "--target") { // bound: a command
 			for flag, value := range map[string]string{"--target": r.models.target, "--draft": r.models.draft,
 				"--source": r.pair.Source} {
