@@ -43,6 +43,7 @@ type benchOptions struct {
 	modelFolder string   // of models that a suite's pairs name
 	pairs       []string // of suites; empty: all
 	quick       bool
+	seeds       int
 	overPairs   bool // the suites run on their own pairs
 	profiled    bool
 	rows, beams int            // of --profile
@@ -134,6 +135,7 @@ func benchCommand(c *console) *cobra.Command {
 		"folder with the classifiers and calibrations that only some rows of a suite need")
 	f.StringVar(&o.modelFolder, "models", "build/testmodels", "folder with the models that the pairs of a suite name")
 	f.StringSliceVar(&o.pairs, "pairs", nil, "the pairs of a suite to run on (default all that it names)")
+	f.IntVar(&o.seeds, "seeds", bench.FullSizes.Seeds, "with a suite's pairs: seeds of a row above temperature 0 at most")
 	f.BoolVar(&o.quick, "quick", false, "with a suite's pairs: a few short prompts, no times and nothing fitted, "+
 		"which decides nothing")
 	return cmd
@@ -162,7 +164,7 @@ func listSuites(c *console) error {
 // complete checks the flags before anything large is opened.
 func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"per-category", o.perCategory, 1},
-		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
+		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"seeds", o.seeds, 1}, {"rows", o.rows, 1},
 		{"max-nodes", o.models.nodes, 2}, {"max-beams", o.models.beams, 1}, {"beams", o.beams, 1},
 		{"context", o.models.context, 1}}),
 		want("max-beams", o.models.beams, o.models.beams <= spec.MaxTopK, fmt.Sprint("at most ", spec.MaxTopK)),
@@ -177,8 +179,9 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		}
 		o.files = append(o.files, found...)
 	}
-	if o.overPairs = o.ofPairs(given); !o.overPairs && (o.quick || len(o.pairs) > 0) {
-		return usagef("--quick and --pairs are for suites on their own pairs: give --suite, and no models or methods")
+	if o.overPairs = o.ofPairs(given); !o.overPairs && (o.quick || given.Changed("seeds") || len(o.pairs) > 0) {
+		return usagef("--quick, --seeds and --pairs are for suites on their own pairs: give --suite, and no models or " +
+			"methods")
 	}
 	if o.prompts == "" && !o.profiled && !o.overPairs {
 		return usagef("no prompts: give --prompts with a file of one JSON object a line")

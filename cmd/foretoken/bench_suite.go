@@ -147,6 +147,7 @@ func (r *pairRun) report(ctx context.Context) (*bench.Report, error) {
 	if r.quick {
 		run.Small, run.Big = bench.QuickSizes, bench.QuickBig
 	}
+	run.Small.Seeds, run.Big.Seeds = min(run.Small.Seeds, r.seeds), min(run.Big.Seeds, r.seeds)
 	run.Estimate = func(left time.Duration, stage bool) {
 		how := "at most about"
 		if stage {

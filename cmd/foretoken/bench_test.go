@@ -418,5 +418,7 @@ func TestSuiteRunsOnItsPairs(t *testing.T) {
 	if again := measure("second.json"); !reflect.DeepEqual(again, first) {
 		t.Error("kept cells make another report")
 	}
-	oneError(t, "quick", call(t, "", "bench", "--prompts", benchPrompts(t), "--quick"), exitUsage, "--quick")
+	for _, flag := range []string{"--quick", "--seeds=2"} {
+		oneError(t, flag, call(t, "", "bench", "--prompts", benchPrompts(t), flag), exitUsage, flag[:7])
+	}
 }
