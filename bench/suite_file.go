@@ -37,6 +37,8 @@ type Paper struct {
 	Authors  string `json:"authors"`
 	Source   string `json:"source"`   // such as arXiv:2505.13254
 	Headline string `json:"headline"` // what it claims, in one sentence
+	// Impossible lists the parts of its tables that cannot be made here, with the reason.
+	Impossible []string `json:"impossible"`
 }
 
 // SuitePair is a pair of models that the tables are made with. Files without a folder lie in the folder of models.
@@ -74,7 +76,7 @@ type SuiteTable struct {
 	Note      string   `json:"note"`
 	// Categories tells that readers compare the rows by category of the prompts.
 	Categories bool `json:"categories"`
-	// Paper holds the paper's own figures for the table, which only the documentation reads.
+	// Paper holds the paper's own figures and claims, which only the documentation reads: scripts/papers.mjs.
 	Paper json.RawMessage `json:"paper"`
 	Rows  []SuiteRow      `json:"rows"`
 }

@@ -8,6 +8,20 @@ const times = (x) => `${fixed(2)(x)}×`;
 const small = (x) => (x === 0 ? "0" : x < 0.01 ? x.toExponential(1) : x.toPrecision(2));
 const bytes = (x) => (x < 1e6 ? `${fixed(1)(x / 1e3)} kB` : `${fixed(2)(x / 1e6)} MB`);
 
+const WIDTH = 120;
+
+/** Breaks a paragraph at spaces, but no row of a table; its lines never begin with what Markdown takes for a list. */
+export function wrap(text) {
+  if (/^(\||<!--)/.test(text)) return text;
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if (lines.at(-1) && lines.at(-1).length + 1 + word.length > WIDTH && !/^([-+*>#|]|\d+[.)])$/.test(word))
+      lines.push(word);
+    else lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
+  }
+  return lines.join("\n");
+}
+
 /** Columns by name: title and how a value is written. Others are written as they are. */
 const COLUMNS = {
   speedup: ["speedup", times],
@@ -44,6 +58,17 @@ const COLUMNS = {
   calls_ratio: ["Calls, of its baseline (95 %)", String],
   tokens_ratio: ["Tokens (95 %)", String],
   tau_ratio: ["τ (95 %)", String],
+  speed_ratio: ["speed (95 %)", String],
+  at_equal_length: ["Tokens a pass, of the curve's at equal τ (95 %)", String],
+  calls_name: ["Calls", String],
+  tokens_name: ["Tokens", String],
+  tau_name: ["τ", String],
+  speed_name: ["speed", String],
+  at_equal_length_name: ["Tokens at equal τ", String],
+  distance_accepted: ["D of accepted tokens", fixed(3)],
+  distance_rejected: ["D of rejected tokens", fixed(3)],
+  close: ["nodes with z2/z1 above 0.9", percent(0)],
+  z1: ["median z1", fixed(0)],
   pairs: ["prompts × seeds", String],
   change: ["", (x) => (x > 0 ? "+" : "") + percent(1)(x)],
   times: ["", times],
@@ -217,12 +242,13 @@ export function setting(data) {
   const chromium = data.chromium && [`Chromium ${data.chromium}`, data.adapter].filter(Boolean).join(", ");
   const adapter = data.adapter?.backend && `${data.adapter.name}, ${data.adapter.driver}`;
   const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
-  const all = [first?.device, adapter, data.driver, pair, chromium, others, data.note, passes, bench, peers, memory];
+  const note = data.note ?? (first?.tables && first.note);
+  const all = [first?.device, adapter, data.driver, pair, chromium, others, note, passes, bench, peers, memory];
   return all.filter(Boolean).join("; ");
 }
 
 /** `foretoken bench --json`: a row a method, and METHOD/CATEGORY for each category. */
-function bench({ rows }) {
+export function bench({ rows }) {
   const mean = (measure) => (measure?.n > 0 ? measure.mean : undefined);
   const share = (x) => fixed(0)(100 * x);
   const counted = (of) =>
@@ -248,6 +274,10 @@ function bench({ rows }) {
         parses: counted(r.parses),
         type_checks: counted(r.type_checks),
         auc: areaUnder(r.figures?.estimates),
+        distance_accepted: mean(r.distance_accepted),
+        distance_rejected: mean(r.distance_rejected),
+        close: above(r.figures?.ratios, 0.9),
+        z1: median(r.figures?.logits),
         ...compared(r.ratios?.at(-1)),
       },
     ]),
@@ -265,15 +295,20 @@ export function verdict({ ratio, low, high }, which, bound) {
   return value <= limit && (limit >= none || far < none) ? "reproduced" : "undecided";
 }
 
-/** The ratios of a row to its last baseline: changes with their intervals. */
-function compared(ratios) {
+/** A ratio as a change with its interval. */
+export function interval({ ratio, low, high }) {
+  const change = (x) => format("change", x - 1);
+  return `${change(ratio)} (${change(low)} to ${change(high)})`;
+}
+
+/** The ratios of a row to a baseline: changes with their intervals. */
+export function compared(ratios) {
   if (!ratios) return {};
-  const change = (x) => (x > 1 ? "+" : "") + percent(1)(x - 1);
-  const text = ({ ratio, low, high }) => `${change(ratio)} (${change(low)} to ${change(high)})`;
   return {
-    calls_ratio: text(ratios.calls),
-    tokens_ratio: text(ratios.tokens),
-    tau_ratio: text(ratios.tau),
+    calls_ratio: interval(ratios.calls),
+    tokens_ratio: interval(ratios.tokens),
+    tau_ratio: interval(ratios.tau),
+    speed_ratio: ratios.speed?.n > 0 ? interval(ratios.speed) : undefined,
     pairs: `${ratios.calls.n} × ${ratios.seeds}`,
     ratios,
   };
@@ -283,7 +318,7 @@ function compared(ratios) {
 function benches(data) {
   return new Map(
     Object.entries(data).flatMap(([name, { rows }]) => {
-      const rate = (method) => rows.find((r) => r.method === method && !r.category)?.decode_tok_s.mean;
+      const rate = (method) => rows.find((r) => r.method === method && !r.category)?.decode_tok_s?.mean;
       const of = bench({ rows });
       const methods = [...of.keys()].filter((method) => method !== "none" && !method.includes("/"));
       return methods.map((method) => [
@@ -307,7 +342,7 @@ function products({ products: all }) {
 
 /** The area under the ROC curve of a histogram of estimates, of which `hits` were right; ties count half. */
 function areaUnder(histogram) {
-  if (!histogram) return undefined;
+  if (!histogram?.n) return undefined;
   let [hits, area, misses] = [0, 0, 0];
   for (const [i, n] of histogram.n.entries()) {
     const hit = histogram.hits[i];
@@ -315,6 +350,21 @@ function areaUnder(histogram) {
     [hits, misses] = [hits + hit, misses + n - hit];
   }
   return area / (hits * misses);
+}
+
+/** The share of a histogram's values above a bound, from the intervals that begin there. */
+function above(histogram, bound) {
+  const total = histogram?.n?.reduce((sum, n) => sum + n, 0);
+  if (!total) return undefined;
+  return histogram.n.slice(Math.round(bound / histogram.width)).reduce((sum, n) => sum + n, 0) / total;
+}
+
+/** The median of a histogram's values, to the middle of an interval. */
+function median(histogram) {
+  let left = (histogram?.n?.reduce((sum, n) => sum + n, 0) ?? 0) / 2;
+  if (!left) return undefined;
+  const at = histogram.n.findIndex((n) => (left -= n) <= 0);
+  return (at + 0.5) * histogram.width;
 }
 
 /** `foretoken bench verify-cost --json`, of one or several models. */

@@ -17,6 +17,8 @@
  *   <!-- figure: NAME least|most COLUMN [; ROW & PATTERN* ...] -->1.65×<!-- end -->
  *   <!-- figure: NAME verdict ROW.RATIO most|least BOUND -->reproduced<!-- end -->
  *
+ * docs/papers.md (papers.mjs) and the page's lines about methods (method-lines.mjs) are generated as a whole.
+ *
  * `vs` gives the change in per cent, `over` the quotient. The columns of each kind of report are in report-columns.mjs.
  */
 import { execFileSync, spawnSync } from "node:child_process";
@@ -25,10 +27,11 @@ import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { differences } from "./attacks.mjs";
+import { FILE as LINES, methodLines } from "./method-lines.mjs";
+import { PAGE as PAPERS, papers } from "./papers.mjs";
 import { complaints, differs, hashes, readBy } from "./prompts.mjs";
-import { columnOf, format, rowsOf, setting, verdict } from "./report-columns.mjs";
+import { columnOf, format, rowsOf, setting, verdict, wrap } from "./report-columns.mjs";
 
-const WIDTH = 120;
 const BLOCK = /^(<!-- table: (.+) -->)\n[^]*?^<!-- end -->$/gm;
 const FIGURE = /(<!-- figure: ([^>]+?) -->)([^<]*)(<!-- end -->)/g;
 
@@ -165,8 +168,13 @@ export class Reports {
     return [
       ...lines.map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`),
       "",
-      wrap(provenance(name, this.read(name), page, differs(this.read(name), hashes(this.#root)))),
+      this.provenance(name, page),
     ].join("\n");
+  }
+
+  /** Who measured a report, as a paragraph of a page. */
+  provenance(name, page) {
+    return wrap(provenance(name, this.read(name), page, differs(this.read(name), hashes(this.#root))));
   }
 }
 
@@ -191,17 +199,6 @@ function provenance(name, report, page, earlier) {
   const command = `make report REPORT=${name}`;
   const prompts = earlier ? ", prompts of that commit" : "";
   return `*${where}. ${day}, commit ${report.commit}${prompts}${load}:* \`${command}\` *made [its report](${link}).*`;
-}
-
-/** Breaks a paragraph at spaces; a line of it never begins with what Markdown would take for a list. */
-function wrap(text) {
-  const lines = [""];
-  for (const word of text.split(" ")) {
-    if (lines.at(-1) && lines.at(-1).length + 1 + word.length > WIDTH && !/^([-+*>#|]|\d+[.)])$/.test(word))
-      lines.push(word);
-    else lines[lines.length - 1] += (lines.at(-1) ? " " : "") + word;
-  }
-  return lines.join("\n");
 }
 
 /** A page with its tables and figures as the reports have them; `complain` gets what cannot be generated. */
@@ -231,14 +228,27 @@ export function regenerate(page, text, reports, complain) {
   });
 }
 
+/** The text of a page or of a file that is generated as a whole. */
+function generate(root, page, text, reports, wrong) {
+  try {
+    if (page === PAPERS) return papers(root, reports, (message) => wrong.push(message));
+    if (page === LINES) return methodLines(reports);
+  } catch (error) {
+    wrong.push(`${page}: ${error.message}`);
+    return text;
+  }
+  return regenerate(page, text, reports, (line, message) => wrong.push(`${page}:${line}: ${message}`));
+}
+
 /** Rewrites the pages, or with `check` only compares. Returns complaints. */
 export function pages(root, check) {
   const reports = new Reports(root);
   const wrong = [];
-  for (const page of pagesOf(root)) {
+  for (const page of [...pagesOf(root), LINES]) {
     const file = path.join(root, page);
+    if (!existsSync(file)) continue;
     const text = readFileSync(file, "utf8");
-    const made = regenerate(page, text, reports, (line, message) => wrong.push(`${page}:${line}: ${message}`));
+    const made = generate(root, page, text, reports, wrong);
     if (made === text) continue;
     if (!check) writeFileSync(file, made);
     else {
@@ -340,12 +350,19 @@ function make(root, name, command) {
       prompts: readBy(command, hashes(root)),
       data,
     };
-    // Of a benchmark's histograms the pages need the acceptance head's estimates only.
-    const figures = ({ estimates }) => (estimates?.n ? { estimates } : undefined);
+    // Of a benchmark's histograms the pages need these only.
+    const figures = ({ estimates, logits, ratios }) => {
+      const some = Object.entries({ estimates, ...(/--suite/.test(command) && { logits, ratios }) });
+      const kept = some.filter(([, histogram]) => histogram?.n);
+      return kept.length ? Object.fromEntries(kept) : undefined;
+    };
     // A path of this machine is written as the command has it.
     const short = (value) =>
       env.MODELS && typeof value === "string" ? value.replaceAll(env.MODELS, "$MODELS") : value;
-    const text = JSON.stringify(report, (key, value) => (key === "figures" ? figures(value) : short(value)));
+    const text = JSON.stringify(report, (key, value) => {
+      if (value?.n === 0) return undefined; // not measured
+      return key === "figures" && !Array.isArray(value) ? figures(value) : short(value);
+    });
     writeFileSync(file, layout(JSON.parse(text)) + "\n");
   } finally {
     rmSync(folder, { recursive: true });

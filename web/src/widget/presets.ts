@@ -1,4 +1,5 @@
-/** A line about each method, and the methods of the presets. */
+/** A line about each method with what it gave, and the methods of the presets. */
+import MEASURED from "./measured.json" with { type: "json" };
 
 /** The methods of the presets, including plain decoding. */
 export const PRESETS: readonly string[] = ["auto", "chain", "eagle2", "hetero", "ngram", "sampled", "mars", "none"];
@@ -25,7 +26,8 @@ const LINES: Readonly<Record<string, string>> = {
   eagle3: "An EAGLE-3 head drafts the tree from the target's own features.",
 };
 
-/** Returns the line about a method; empty for an unknown method. */
+/** Returns the line about a method, and what was measured; empty for an unknown method. */
 export function lineOf(method: string): string {
-  return LINES[method] ?? "";
+  const measured: Readonly<Record<string, string>> = MEASURED;
+  return [LINES[method], measured[method]].filter(Boolean).join(" ");
 }
