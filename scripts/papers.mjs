@@ -1,15 +1,15 @@
 /**
- * docs/papers.md: what the papers claim and what the reports papers-*.json show. Both files of a suite say it: the tables
- * with the paper's own figures, its claims and why they hold here or not are in testdata/suites/*.json, what was measured
- * in the reports that `foretoken bench --suite` made. A table of a suite has, under "paper":
+ * docs/papers.md: what the papers claim and what the reports papers-*.json show. The suites in testdata/suites/*.json
+ * hold the tables with the paper's own figures, its claims and why they hold here or not; the reports, which
+ * `foretoken bench --suite` made, hold the rows. A table of a suite has, under "paper":
  *
  *   from      where its figures were read, in Markdown
  *   columns, rows   the paper's own figures; without them the page says that they are not at hand
  *   shows     columns of report-columns.mjs for the rows measured here; Calls, Tokens and τ by default
- *   claims    [{ says, row, ratio, most or least, why }]: the ratio (calls, tokens, tau, speed, or at_equal_length) of a
+ *   claims    [{ says, row, ratio, most or least, why }]: the ratio (calls, tokens, tau, speed, at_equal_length) of a
  *             row to its baseline is at most, or at least, a bound. why has for each pair the verdict that it explains,
- *             and the reason. Where the report shows another verdict, `check` asks for a new reason. Quick runs need none.
- *             reports has for a pair the [report, row] that says more of the claim than a quick run of the suite.
+ *             and the reason. Where the report shows another verdict, `check` asks for a new reason. Quick runs need
+ *             none. reports has for a pair the [report, row] that says more of the claim than a quick run of the suite.
  *   without   why a table has no claims
  *   unseen    rows called "… without CATEGORY" count on the prompts of that category alone
  */
@@ -88,12 +88,12 @@ class Measured {
   }
 }
 
-/** The row of a name in a table, on a category of the prompts or all; tables of another length name it in their rows. */
+/** The row of a name in a table, on a category of the prompts or on all. Rows of another length name it. */
 function rowOf({ group, data }, name, wanted = "") {
   const full = group.max_tokens && !group.rows.includes(name) ? `${name} (${group.max_tokens} tokens)` : name;
   const row = data.rows.find(({ method, category }) => method === full && (category ?? "") === wanted);
-  const against = row?.ratios?.find(({ against }) => against === group.against?.[full]);
-  return { full, row, ratios: against && { ...against, at_equal_length: undefined }, equal: group.at_equal_length?.[full] };
+  const ratios = row?.ratios?.find(({ against }) => against === group.against?.[full]);
+  return { row, ratios, equal: group.at_equal_length?.[full] };
 }
 
 /** The verdict on a claim from its ratio: the prompts that it `needs` would tell, if the ratio stays. */
@@ -162,13 +162,14 @@ function claims(suite, one, measured, complain) {
       if (!judged) continue;
       const [written, why] = claim.why?.[pair] ?? [];
       if (judged.quick) {
-        if (judged.text === "undecided") reasons.push(`- ${claim.says}, ${pair}: undecided (quick).${experiment(judged)}`);
+        if (judged.text === "undecided")
+          reasons.push(`- ${claim.says}, ${pair}: undecided (quick).${experiment(judged)}`);
         continue;
       }
       if (written !== judged.text)
         complain(
-          `testdata/suites/${suite.name}.json: table ${one.name}: the claim "${claim.says}" is ${judged.text} with the ` +
-            `pair ${pair}, and its reason is written for "${written ?? ""}": write why under claims[].why.${pair}`,
+          `testdata/suites/${suite.name}.json: table ${one.name}: the claim "${claim.says}" is ${judged.text} with ` +
+            `the pair ${pair}, and its reason is written for "${written ?? ""}": write why under claims[].why.${pair}`,
         );
       else reasons.push(`- ${claim.says}, ${pair}: ${judged.text}. ${why}${experiment(judged)}`);
     }
@@ -206,10 +207,11 @@ function ours(suite, one, found) {
         continue;
       }
       if (row.plain && shows === SHOWS) continue;
-      const { calls_ratio, tokens_ratio, tau_ratio, speed_ratio, ...alone } = cellsOf.get(pair).get(category ? `${name}/${category}` : name);
+      const all = cellsOf.get(pair).get(category ? `${name}/${category}` : name);
+      const { calls_ratio, tokens_ratio, tau_ratio, speed_ratio, ...alone } = all;
       const cells = { ...alone, ...compared(ratios), at_equal_length: equal && interval(equal) };
-      const seeds = ratios ? ratios.seeds : row.calls.n;
-      rows.push([plainly(name), pair, ...shows.map((column) => format(column, cells[column])), `${row.prompts} × ${seeds}`]);
+      const size = `${row.prompts} × ${ratios ? ratios.seeds : row.calls.n}`;
+      rows.push([plainly(name), pair, ...shows.map((column) => format(column, cells[column])), size]);
     }
   }
   const used = shows.map((_, i) => rows.some((row) => row[2 + i] !== ""));

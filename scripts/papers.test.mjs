@@ -19,12 +19,24 @@ const SUITE = {
         columns: ["target", "Tokens"],
         rows: [["big", "−10 %"]],
         claims: [
-          { says: "Tokens fall", row: "small", ratio: "tokens", most: 0.92, why: { head: ["reproduced", "It is sure."] } },
+          {
+            says: "Tokens fall",
+            row: "small",
+            ratio: "tokens",
+            most: 0.92,
+            why: { head: ["reproduced", "It is sure."] },
+          },
         ],
       },
     },
     { name: "unseen", title: "Held out", pairs: ["draft"], paper: { unseen: true } },
-    { name: "curve", title: "Curve", pairs: ["draft"], note: "read it so", paper: { shows: ["tau", "at_equal_length"] } },
+    {
+      name: "curve",
+      title: "Curve",
+      pairs: ["draft"],
+      note: "read it so",
+      paper: { shows: ["tau", "at_equal_length"] },
+    },
   ],
 };
 const interval = (ratio, low, high, n = 40) => ({ ratio, low, high, n });

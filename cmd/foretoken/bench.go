@@ -135,7 +135,7 @@ func benchCommand(c *console) *cobra.Command {
 		"folder with the classifiers and calibrations that only some rows of a suite need")
 	f.StringVar(&o.modelFolder, "models", "build/testmodels", "folder with the models that the pairs of a suite name")
 	f.StringSliceVar(&o.pairs, "pairs", nil, "the pairs of a suite to run on (default all that it names)")
-	f.IntVar(&o.seeds, "seeds", bench.FullSizes.Seeds, "with a suite's pairs: seeds of a row above temperature 0 at most")
+	f.IntVar(&o.seeds, "seeds", bench.FullSizes.Seeds, "with a suite's pairs: most seeds of a row above temperature 0")
 	f.BoolVar(&o.quick, "quick", false, "with a suite's pairs: a few short prompts, no times and nothing fitted, "+
 		"which decides nothing")
 	return cmd
@@ -180,8 +180,8 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		o.files = append(o.files, found...)
 	}
 	if o.overPairs = o.ofPairs(given); !o.overPairs && (o.quick || given.Changed("seeds") || len(o.pairs) > 0) {
-		return usagef("--quick, --seeds and --pairs are for suites on their own pairs: give --suite, and no models or " +
-			"methods")
+		return usagef("--quick, --seeds and --pairs are for suites on their own pairs: give --suite, and no " +
+			"models or methods")
 	}
 	if o.prompts == "" && !o.profiled && !o.overPairs {
 		return usagef("no prompts: give --prompts with a file of one JSON object a line")
