@@ -38,13 +38,7 @@ func NewVocab(tok *tokenizer.Tokenizer, size int) *Vocab { return &Vocab{tok: to
 // grammars returns the tokens' bytes for grammars, made once.
 func (v *Vocab) grammars() *grammar.Vocab {
 	if v.pieces == nil {
-		piece := func(id int32) []byte {
-			if int(id) >= v.tok.VocabSize() || v.tok.Special(id) {
-				return nil
-			}
-			return v.tok.Piece(id)
-		}
-		v.pieces = grammar.NewVocab(v.size, piece, v.tok.EOG)
+		v.pieces = grammar.NewVocab(v.size, v.tok.Piece, v.tok.EOG)
 	}
 	return v.pieces
 }

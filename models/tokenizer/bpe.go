@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"foretoken/internal/quote"
@@ -18,6 +19,9 @@ type bpe struct {
 	merges map[pair]merge
 	kinds  []kind // text is not merged into a control token
 	ids    *index // by spelling
+
+	wordsOnly bool // words of white space are dropped
+	lower     bool // letters become small
 }
 
 type pair struct{ left, right int32 }
@@ -81,8 +85,9 @@ func spell(word string) string {
 	return b.String()
 }
 
-// loadBPE reads a vocabulary. name is the pre-tokenizer, "" where the file names none.
-func (t *Tokenizer) loadBPE(f *gguf.File, name string) (err error) {
+// loadBPE reads a vocabulary. name is the pre-tokenizer, "" where the file names none. wordsOnly: white space is
+// dropped.
+func (t *Tokenizer) loadBPE(f *gguf.File, name string, wordsOnly bool) (err error) {
 	if name == "" {
 		name = "default"
 		t.note = "the file does not say how its tokenizer cuts text into words (" + keyPre +
@@ -94,7 +99,12 @@ func (t *Tokenizer) loadBPE(f *gguf.File, name string) (err error) {
 			quote.Text(name), strings.Join(nearest(name, preNames(), 5), ", "))
 	}
 	t.addBOS, t.spell = pre.addBOS, pre.spell
-	b := &bpe{pre: pre, kinds: t.kinds, ids: t.ids}
+	b := &bpe{pre: pre, kinds: t.kinds, ids: t.ids, wordsOnly: wordsOnly}
+	t.elastic = wordsOnly
+	if b.lower, err = f.BoolOr(keyLower, false); err != nil {
+		return t.wrap(err)
+	}
+	b.lower = b.lower && wordsOnly
 	if b.cut, err = newCutter(pre); err != nil {
 		return t.bad(keyPre, "%v", err)
 	}
@@ -164,6 +174,9 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 
 // encode implements model. The text is UTF-8.
 func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
+	if b.lower {
+		text = strings.Map(unicode.ToLower, text)
+	}
 	runes := []rune(text)
 	words := map[string]span{}
 	from, at := 0, 0 // in characters, in bytes
@@ -175,7 +188,9 @@ func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 		if !m.spend(size) {
 			return ids
 		}
-		ids = b.word(text[at:at+size], ids, words, m)
+		if !b.wordsOnly || !unicode.IsSpace(runes[from]) {
+			ids = b.word(text[at:at+size], ids, words, m)
+		}
 		from, at = end, at+size
 	}
 	return ids

@@ -63,6 +63,12 @@ func TestLongTextsInTime(t *testing.T) {
 			encode("spm, "+name, spm, text)
 		}
 	}
+	piece := smallWordPiece().tokenizer(t)
+	rules := smallUnigram().with(keyCharsMap, doubleArray(map[string]string{"aa": "b", "hello ": ""})).tokenizer(t)
+	for name, text := range longTexts(n / 4) {
+		encode("wordpiece, "+name, piece, text)
+		encode("unigram, "+name, rules, text)
+	}
 	// Every text with every set of expressions, on less.
 	for _, pre := range preTokenizers {
 		tok := smallBPE().with(keyPre, pre.names[0]).tokenizer(t)

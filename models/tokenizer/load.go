@@ -36,8 +36,12 @@ var endTexts = []string{
 	"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>",
 	"<end_of_turn>", "<end_of_utterance>", "</s>", "<eos>", "[EOS]", "<EOT>", "_<EOT>", "[EOT]", "<|EOT|>",
 	"<｜end▁of▁sentence｜>", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-	"<reponame>", "<|file_sep|>",
+	"<reponame>", "<|file_sep|>", "<turn|>", "<|tool_response>", "<|flush|>", "<|calls|>", "[e~[",
 }
+
+// endsInside are tokens of vocabularies whose <|end|> ends a message and not the generation: gpt-oss's and Solar
+// Open's.
+var endsInside = [][]string{{"<|return|>", "<|call|>"}, {"<|flush|>", "<|calls|>"}}
 
 // middleTexts are the tokens that begin a prompt to fill in the middle, in published models.
 var middleTexts = []string{"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<｜fim▁begin｜>", "▁<PRE>", "[PREFIX]"}
@@ -69,15 +73,17 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		if pre, err = f.StringOr(keyPre, ""); err != nil {
 			return nil, t.wrap(err)
 		}
-		err = t.loadBPE(f, pre)
+		err = t.loadBPE(f, pre, name == "whitespace")
 	case "gemma4":
-		err = t.loadBPE(f, "gemma4")
+		err = t.loadBPE(f, "gemma4", false)
 	case "llama":
 		err = t.loadSPM(f)
 	case "t5":
 		err = t.loadUnigram(f)
+	case "bert":
+		err = t.loadWordPiece(f)
 	default:
-		err = t.bad(keyModel, "%s is not supported: want gpt2, gemma4, llama or t5", quote.Text(name))
+		err = t.bad(keyModel, "%s is not supported: want gpt2, gemma4, llama, t5 or bert", quote.Text(name))
 	}
 	if err != nil {
 		return nil, err
@@ -204,11 +210,22 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 			t.kinds[id] = control
 		}
 	}
+	for _, others := range endsInside { // there it ends a message, and others follow
+		end, ok := t.ids.id("<|end|>")
+		if ok && !slices.ContainsFunc(others, func(s string) bool { return !t.spells(s) }) {
+			t.eog[end] = false
+		}
+	}
 	for _, s := range []struct {
 		key string
 		id  *int32
 	}{{keyBOS, &t.bos}, {keyEOS, &t.eos}, {keyUNK, &t.unk}} {
 		if *s.id, err = t.readID(f, s.key); err != nil {
+			return err
+		}
+	}
+	if _, ok := t.model.(*wordPiece); ok {
+		if err = t.readEnds(f); err != nil {
 			return err
 		}
 	}
@@ -223,7 +240,12 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 			return t.wrap(err)
 		}
 	}
-	t.prefix = t.prefix && !merges // BPE's files may say so, to no effect
+	switch m := t.model.(type) {
+	case *bpe: // files may say so, to no effect
+		t.prefix = false
+	case *unigram:
+		t.prefix = m.prefix || m.merge
+	}
 	if t.addBOS && t.bos == none {
 		return t.bad(keyBOS, "missing, but a BOS token is to be added")
 	}
@@ -256,7 +278,7 @@ func (t *Tokenizer) makePieces() {
 			}
 		default:
 			switch t.spell {
-			case plainSpaces:
+			case plainSpaces, plainWords:
 				all = append(all, strings.ReplaceAll(s, "▁", " ")...)
 			case plainText:
 				all = append(all, s...)

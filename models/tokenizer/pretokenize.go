@@ -60,13 +60,14 @@ type preTokenizer struct {
 	wholeLines bool // a run of line ends that is a token is not merged
 }
 
-// spelling is how the tokens of a BPE vocabulary spell text.
+// spelling is how the tokens of a vocabulary spell text.
 type spelling uint8
 
 const (
 	byteAlphabet spelling = iota // each byte by one character
 	plainText                    // as it is
 	plainSpaces                  // with ▁ for spaces
+	plainWords                   // likewise, but a model puts them there itself
 )
 
 var preTokenizers = []preTokenizer{

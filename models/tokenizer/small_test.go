@@ -129,7 +129,7 @@ func TestMetadataErrors(t *testing.T) {
 	}{
 		"no model": {bpe.with(keyModel, nil), []string{keyModel, "missing"}},
 		"model": {bpe.with(keyModel, "rwkv"),
-			[]string{keyModel, `"rwkv" is not supported`, "gpt2, gemma4, llama or t5"}},
+			[]string{keyModel, `"rwkv" is not supported`, "gpt2, gemma4, llama, t5 or bert"}},
 		"model type":   {bpe.with(keyModel, uint32(1)), []string{keyModel, "want string"}},
 		"no tokens":    {bpe.with(keyTokens, nil), []string{keyTokens, "missing"}},
 		"empty tokens": {bpe.with(keyTokens, []string{}), []string{keyTokens, "0 tokens"}},

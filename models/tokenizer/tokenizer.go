@@ -1,7 +1,7 @@
 // Package tokenizer turns text into token ids and back, as a GGUF file's tokenizer specifies: byte-level BPE ("gpt2"),
-// SentencePiece's BPE ("llama") and its unigram model ("t5"). Ids equal llama.cpp's, because published files are tested
-// against it; two models can only speculate together if they agree on ids. MetadataFromJSON converts a tokenizer.json
-// to such metadata.
+// Gemma 4's BPE over characters ("gemma4"), SentencePiece's BPE ("llama") and its unigram model ("t5"), and BERT's
+// WordPiece ("bert"). Ids equal llama.cpp's, because published files are tested against it; two models can only
+// speculate together if they agree on ids. MetadataFromJSON converts a tokenizer.json to such metadata.
 //
 // A Tokenizer is safe for concurrent use. Errors are one line, start with "tokenizer:" and name the file and the field.
 package tokenizer
@@ -88,10 +88,13 @@ func (t *Tokenizer) EndIDs() []int32 {
 // FillsMiddle reports whether the vocabulary has a token that begins a prompt to fill in the middle, like most models
 // for code.
 func (t *Tokenizer) FillsMiddle() bool {
-	return slices.ContainsFunc(middleTexts, func(s string) bool {
-		_, ok := t.ids.id(s)
-		return ok
-	})
+	return slices.ContainsFunc(middleTexts, t.spells)
+}
+
+// spells reports whether a token has the text.
+func (t *Tokenizer) spells(text string) bool {
+	_, ok := t.ids.id(text)
+	return ok
 }
 
 // TokenText is the token as the vocabulary spells it, empty beyond VocabSize.
@@ -188,10 +191,10 @@ func (t *Tokenizer) EncodeWith(text string, o EncodeOptions) ([]int32, error) {
 		if o.Mark != "" {
 			s = strings.ReplaceAll(s, o.Mark, "")
 		}
-		if t.prefix && afterSpecial {
-			s = " " + s
-		}
 		if t.spell == plainSpaces {
+			if t.prefix && afterSpecial {
+				s = " " + s
+			}
 			s = strings.ReplaceAll(s, " ", "▁")
 		}
 		ids = t.model.encode(s, ids, m)

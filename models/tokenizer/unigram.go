@@ -18,7 +18,10 @@ type unigram struct {
 	longest int // bytes of the longest token
 	bytes   [256]int32
 	unk     int32
-	penalty float64 // score of an unknown character
+	penalty float64   // score of an unknown character
+	chars   *charsMap // rules that texts are normalised by, or nil
+	prefix  bool      // a space is put before the first word
+	merge   bool      // spaces between words become one, and others none
 }
 
 // unknownPenalty is the distance of an unknown character below the lowest score, as in SentencePiece.
@@ -30,24 +33,29 @@ const (
 )
 
 func (t *Tokenizer) loadUnigram(f *gguf.File) error {
-	t.spell, t.prefix = plainSpaces, false
-	if f.Has(keyCharsMap) {
-		return t.bad(keyCharsMap, "a normalizer of texts is not supported")
-	}
-	if extra, err := f.BoolOr(keyExtraSpace, false); err != nil || extra {
-		if err != nil {
-			return t.wrap(err)
-		}
-		return t.bad(keyExtraSpace, "dropping spaces from texts is not supported")
-	}
+	t.spell, t.addEOS = plainWords, f.Has(keyEOS)
 	u := &unigram{ids: t.ids, kinds: t.kinds}
 	var err error
 	if u.scores, err = t.readScores(f); err != nil {
 		return err
 	}
+	if u.chars, err = t.readCharsMap(f); err != nil {
+		return err
+	}
+	if u.prefix, err = f.BoolOr(keyPrefix, false); err != nil {
+		return t.wrap(err)
+	}
+	if u.merge, err = f.BoolOr(keyExtraSpace, false); err != nil {
+		return t.wrap(err)
+	}
 	for id, x := range u.scores {
-		if t.kinds[id] == normal || t.kinds[id] == userDefined {
+		switch t.kinds[id] {
+		case normal:
 			u.penalty = min(u.penalty, float64(x)-unknownPenalty)
+		case userDefined:
+			u.scores[id] = 0 // likelier than any normal token
+		}
+		if u.text(int32(id)) {
 			u.longest = max(u.longest, len(t.texts[id]))
 		}
 	}
@@ -56,12 +64,19 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 		id, ok := t.ids.id(text)
 		return id, ok && t.kinds[id] == byteToken
 	})
-	t.elastic = slices.Contains(u.bytes[:], u.unk)
+	t.elastic = u.merge || u.chars != nil || slices.Contains(u.bytes[:], u.unk)
 	return err
+}
+
+// text reports whether an id may stand for text.
+func (u *unigram) text(id int32) bool {
+	k := u.kinds[id]
+	return k == normal || k == userDefined || k == unused
 }
 
 // encode implements model, in time proportional to the text and the longest token.
 func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
+	text = u.normalise(text, m)
 	type step struct {
 		score float64
 		id    int32 // none for an unknown character
@@ -78,7 +93,7 @@ func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
 		}
 		whole := false
 		for end := at + n; end <= len(text) && end-at <= u.longest; {
-			if id, ok := u.ids.id(text[at:end]); ok && (u.kinds[id] == normal || u.kinds[id] == userDefined) {
+			if id, ok := u.ids.id(text[at:end]); ok && u.text(id) {
 				whole = whole || end == at+n
 				if s := best[at].score + float64(u.scores[id]); s > best[end].score {
 					best[end] = step{s, id, int32(at)}

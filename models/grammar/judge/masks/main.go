@@ -52,12 +52,7 @@ func run(path string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	vocab := grammar.NewVocab(tok.VocabSize(), func(id int32) []byte {
-		if tok.Special(id) {
-			return nil
-		}
-		return tok.Piece(id)
-	}, tok.EOG)
+	vocab := grammar.NewVocab(tok.VocabSize(), tok.Piece, tok.EOG)
 	scan := bufio.NewScanner(in)
 	scan.Buffer(nil, 64<<20)
 	write := json.NewEncoder(out)

@@ -1,0 +1,90 @@
+// Command ids reads lines of JSON, each with a GGUF file and texts, and writes a line for each: the ids of the texts,
+// what it took to encode them, and the tokens that end a text; or why the file is refused. scripts/tokenizers.mjs
+// compares them with llama.cpp's.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"foretoken/internal/files"
+	"foretoken/models/gguf"
+	"foretoken/models/tokenizer"
+)
+
+type question struct {
+	File  string   `json:"file"`
+	Texts []string `json:"texts"`
+}
+
+type answer struct {
+	IDs    [][]int32 `json:"ids"`
+	Tokens int       `json:"tokens"`
+	Ends   []int32   `json:"ends"`
+	Note   string    `json:"note"`
+	LoadMS float64   `json:"load_ms"`
+	TextMS float64   `json:"text_ms"` // of all texts as one
+	Error  string    `json:"error"`
+}
+
+func main() {
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "ids:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer) error {
+	scan := bufio.NewScanner(in)
+	scan.Buffer(nil, 64<<20)
+	write := json.NewEncoder(out)
+	for scan.Scan() {
+		var q question
+		if err := json.Unmarshal(scan.Bytes(), &q); err != nil {
+			return err
+		}
+		a, err := encode(q)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		if err := write.Encode(a); err != nil {
+			return err
+		}
+	}
+	return scan.Err()
+}
+
+func milliseconds(since time.Time) float64 {
+	return float64(time.Since(since)) / float64(time.Millisecond)
+}
+
+func encode(q question) (a answer, err error) {
+	src, err := files.Open(q.File)
+	if err != nil {
+		return a, err
+	}
+	defer src.Close()
+	begin := time.Now()
+	f, err := gguf.Open(src)
+	if err != nil {
+		return a, err
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		return a, err
+	}
+	a.LoadMS, a.Tokens, a.Ends, a.Note = milliseconds(begin), tok.VocabSize(), tok.EndIDs(), tok.Note()
+	for _, text := range q.Texts {
+		a.IDs = append(a.IDs, tok.Encode(text, false))
+	}
+	all := strings.Join(q.Texts, "")
+	begin = time.Now()
+	tok.Encode(all, false)
+	a.TextMS = milliseconds(begin)
+	return a, nil
+}
