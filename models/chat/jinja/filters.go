@@ -231,10 +231,11 @@ func init() {
 				return unicode.ToUpper(r)
 			}, s)
 		}),
-		"tojson": toJSON,
-		"trim":   func(m *machine, v Value, a arguments) Value { return stripText(m, m.str(v), a, true, true) },
-		"unique": unique,
-		"upper":  onText(strings.ToUpper),
+		"from_json": fromJSON,
+		"tojson":    toJSON,
+		"trim":      func(m *machine, v Value, a arguments) Value { return stripText(m, m.str(v), a, true, true) },
+		"unique":    unique,
+		"upper":     onText(strings.ToUpper),
 	}
 	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length"} {
 		filters[alias] = filters[name]

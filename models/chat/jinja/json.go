@@ -117,6 +117,28 @@ func readJSON(d *json.Decoder, left *int) (Value, error) {
 	return t, nil
 }
 
+// fromJSON is DeepSeek's filter, which reads a text of JSON.
+func fromJSON(m *machine, v Value, _ arguments) Value {
+	s, ok := v.(string)
+	if !ok {
+		return m.fail("from_json reads %s, want a text", m.describe(v))
+	}
+	values := 1
+	for _, c := range []byte(s) { // before each value but the first
+		if strings.IndexByte("[{,:", c) >= 0 {
+			values++
+		}
+	}
+	if !m.reads(4*len(s)) || !m.makes(len(s)) || !m.makesAll(values, perKey) {
+		return nil
+	}
+	read, err := FromJSON([]byte(s), &values)
+	if err != nil {
+		return m.fail("from_json: %s", strings.TrimPrefix(err.Error(), "jinja: JSON: "))
+	}
+	return read
+}
+
 // dumper writes JSON as Python's json.dumps does.
 type dumper struct {
 	b         text

@@ -36,6 +36,7 @@ def raise_exception(message):
 
 env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
 env.filters["tojson"] = tojson
+env.filters["from_json"] = json.loads
 env.globals["raise_exception"] = raise_exception
 env.globals["strftime_now"] = lambda format: NOW.strftime(format)
 
@@ -100,6 +101,8 @@ nested | sum(attribute='f.n') ¦ nums | max ¦ nums | min ¦ words | min ¦ word
 lines | indent('--') ¦ '  x ' | trim ¦ 'xxaxx' | trim('x') ¦ 'a b' | replace('a', 'c') ¦ '3' | int + 1 ¦ 'x' | int
 'x' | int(9) ¦ '1.5' | float ¦ '2.7' | int ¦ -3 | abs ¦ 'ab cd' | title ¦ 'aBC' | capitalize ¦ 5 | string ~ '!'
 'x' | list ¦ 'ff' | int(base=16) ¦ d | dictsort ¦ d | items | list ¦ d | length ¦ '<a&b>' | e ¦ d | attr('a')
+('{"b": [1, 2.5, true, null, {}], "a": "é\\u00e9"}' | from_json) ¦ ('[' ~ s ~ ']') | from_json ¦ '1 2' | from_json
+'"x"' | from_json | upper ¦ 5 | from_json ¦ d | tojson | from_json == d ¦ '' | from_json
 d | tojson ¦ quote | tojson ¦ {'b': [1, 2.5, true, none, {}], 'a': []} | tojson
 {'b': [1, {'x': []}], 'a': {}} | tojson(indent=2) ¦ {'b': 1, 'a': 'é🚀'} | tojson(ensure_ascii=true)
 {'b': 1, 'a': 2} | tojson(sort_keys=true) ¦ {'b': 1, 'a': [1,2]} | tojson(separators=(',', ':')) ¦ (1, 2) | tojson
@@ -209,4 +212,5 @@ def main():
     print(len(cases), "cases,", sum("want" not in c for c in cases), "refused", file=sys.stderr)
 
 
-main()
+if __name__ == "__main__":
+    main()
