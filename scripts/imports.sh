@@ -12,7 +12,8 @@ list() {
 { list; GOOS=js GOARCH=wasm list; } | sort -u | awk '
 BEGIN { # what a package of models imports of models, spec and webgpu
   may["gguf"] = may["demo"] = "none"
-  may["arch"] = may["quant"] = may["tokenizer"] = "models/gguf"
+  may["arch"] = may["quant"] = "models/gguf"
+  may["tokenizer"] = "models/(gguf|tokenizer)"
   may["safetensors"] = "models/(gguf|quant)"
   may["convert"] = "models/(arch|gguf|quant|safetensors|tokenizer)"
   may["chat"] = "models/(chat|gguf)"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"foretoken/internal/files"
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
 )
@@ -45,7 +46,7 @@ func run(in io.Reader, out io.Writer) error {
 	write := json.NewEncoder(out)
 	for scan.Scan() {
 		var q question
-		if err := json.Unmarshal(scan.Bytes(), &q); err != nil {
+		if err := strictjson.Decode(scan.Bytes(), &q); err != nil {
 			return err
 		}
 		a, err := encode(q)
