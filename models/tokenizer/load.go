@@ -212,7 +212,7 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	}
 	for _, others := range endsInside { // there it ends a message, and others follow
 		end, ok := t.ids.id("<|end|>")
-		if ok && !slices.ContainsFunc(others, func(s string) bool { return !t.spells(s) }) {
+		if ok && !slices.ContainsFunc(others, func(s string) bool { return !t.spells(s) }) { // bound: two
 			t.eog[end] = false
 		}
 	}
