@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"foretoken/internal/pair"
-	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
@@ -13,11 +12,11 @@ import (
 type Calibrations struct {
 	Hetero []*adapt.HeteroCalibration // one for each draft tree
 	C2T    *adapt.C2TClassifier
-	Head   *runner.Head // the draft's acceptance head
+	Heads  []*adapt.AcceptanceHead // for each draft and label, one for each band of temperatures
 }
 
-// Parse reads a calibration file of any kind, which the file itself names, into what was read before: entropy bins are
-// added, anything else is replaced. file names it in errors.
+// Parse reads a calibration file of any kind, which the file itself names, into what was read before: entropy bins and
+// acceptance heads are added, a classifier is replaced. file names it in errors.
 func (c *Calibrations) Parse(file string, data []byte) error {
 	all, err := pair.SplitCalibrations(file, data)
 	for _, one := range all {
@@ -29,11 +28,14 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 			}
 		case adapt.KindC2T:
 			c.C2T, err = adapt.ParseC2T(one.File, one.Data)
-		case runner.KindAcceptance:
-			c.Head, err = runner.ParseHead(one.File, one.Data)
+		case adapt.KindAcceptance:
+			var h *adapt.AcceptanceHead
+			if h, err = adapt.ParseAcceptance(one.File, one.Data); err == nil {
+				c.Heads = append(c.Heads, h)
+			}
 		default:
 			err = fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", one.File, one.Kind,
-				adapt.KindHetero, adapt.KindC2T, runner.KindAcceptance, pair.KindSet)
+				adapt.KindHetero, adapt.KindC2T, adapt.KindAcceptance, pair.KindSet)
 		}
 		if err != nil {
 			return err
@@ -51,8 +53,8 @@ func (c *Calibrations) Encode() ([]byte, error) {
 	if c.C2T != nil {
 		all = append(all, c.C2T)
 	}
-	if c.Head != nil {
-		all = append(all, c.Head)
+	for _, h := range c.Heads {
+		all = append(all, h)
 	}
 	files := make([][]byte, len(all))
 	for i, one := range all {

@@ -11,7 +11,7 @@ import (
 // TestParseCalibrations adds bins to bins and replaces a classifier, of files alone and in sets.
 func TestParseCalibrations(t *testing.T) {
 	var first, c Calibrations
-	for _, name := range []string{"calibration.json", "c2t.json", "acceptance-head.json"} {
+	for _, name := range []string{"calibration.json", "c2t.json", "acceptance-heads.json"} {
 		data, err := os.ReadFile("models/demo/" + name)
 		if err == nil {
 			err = first.Parse(name, data)
@@ -29,9 +29,10 @@ func TestParseCalibrations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(first.Hetero) == 0 || len(c.Hetero) != 2*len(first.Hetero) || c.C2T == nil || c.Head == nil {
-		t.Errorf("%d bins of %d, a classifier: %v, a head: %v", len(c.Hetero), len(first.Hetero), c.C2T != nil,
-			c.Head != nil)
+	if len(first.Hetero) == 0 || len(c.Hetero) != 2*len(first.Hetero) || c.C2T == nil ||
+		len(first.Heads) == 0 || len(c.Heads) != 2*len(first.Heads) {
+		t.Errorf("%d bins of %d, a classifier: %v, %d heads of %d", len(c.Hetero), len(first.Hetero), c.C2T != nil,
+			len(c.Heads), len(first.Heads))
 	}
 	for name, text := range map[string]string{
 		"unknown kind":  `{"kind": "horoscope", "version": 1}`,

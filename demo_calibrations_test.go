@@ -3,6 +3,8 @@
 package foretoken
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"foretoken/models/demo"
@@ -19,7 +21,9 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := demoSession(t, "cpu")
+	var o Options
+	o.EAGLE3, o.EAGLE3Config = demo.Head()
+	s := demoSessionWith(t, "cpu", o)
 	pair := s.Fingerprint()
 	for _, tree := range []method.Config{method.DefaultConfig(method.DrafterEAGLE2), {TopK: 4, Depth: 4, Nodes: 16}} {
 		h, err := adapt.HeteroFor(c.Hetero, pair.WithTree(tree.TopK, tree.Depth, tree.Nodes))
@@ -42,16 +46,46 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 			}
 		}
 	}
-	if c.C2T == nil || c.Head == nil {
-		t.Fatal("a classifier or a head is missing")
+	if c.C2T == nil {
+		t.Fatal("a classifier is missing")
 	}
 	if err := c.C2T.Matches(pair); err != nil {
 		t.Error(err)
 	}
-	if err := c.Head.Matches(pair); err != nil {
-		t.Error(err)
+	for _, source := range method.Sources() {
+		ids, model := pair, s.pair.Draft
+		if source == method.SourceEAGLE3 {
+			ids, model = s.HeadFingerprint(), s.pair.Head
+		}
+		for _, temperature := range []float64{0, 0.5, 1} {
+			use := method.Config{Source: source}.AcceptanceUse(temperature)
+			if h, err := adapt.AcceptanceFor(c.Heads, ids, use); err != nil || h.Dim != model.Graph.Arch.Dim {
+				t.Errorf("%+v: %v", use, err)
+			}
+		}
 	}
-	if c.Head.Dim != s.pair.Draft.Graph.Arch.Dim {
-		t.Errorf("the head reads hidden states of %d, the draft has %d", c.Head.Dim, s.pair.Draft.Graph.Arch.Dim)
+}
+
+// TestAcceptanceHeadsAreForTheirUse refuses requests that no head was trained for, and names the command that trains
+// one.
+func TestAcceptanceHeadsAreForTheirUse(t *testing.T) {
+	s := demoSession(t, "cpu")
+	for _, c := range []struct {
+		r    Request
+		want string // "": it runs
+	}{
+		{Request{Policy: "acceptance"}, ""},
+		{Request{Policy: "acceptance-chain", Temperature: 0.7}, ""},
+		{Request{Policy: "acceptance", Temperature: 0.7, TopP: new(0.0)}, ""}, // greedy
+		{Request{Policy: "acceptance", Temperature: 1.5}, "train acceptance-head --temperature 1.5 --label draw"},
+		{Request{Policy: "acceptance", Temperature: 1, Coupled: new(false)}, "--temperature 1 --label probability"},
+		{Request{Policy: "acceptance-chain", Temperature: 1, Verifier: method.VerifierRejection},
+			"--temperature 1 --label ratio"},
+	} {
+		c.r.MaxTokens = 2
+		_, err := s.Generate(context.Background(), "package main\n", c.r, nil)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.r, err, c.want)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
+	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -123,7 +124,8 @@ type Session struct {
 
 	owner string             // of the last request: of what the KV caches, adasd and times hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
-	times adapt.PassTimes    // of the rounds that an acceptance head stops
+	// times are of the rounds that an acceptance head stops, by what drafts.
+	times [goodput.MostModels]adapt.PassTimes
 }
 
 // Info describes a session.
@@ -145,7 +147,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft Source, o Option
 		s.fitted = *o.Calibrations
 	}
 	ofPair := o.pair()
-	ofPair.Acceptance, ofPair.Loaded = s.fitted.Head, func(p *pair.Pair) { s.loaded(p, o.Tuning[tuningCosts]) }
+	ofPair.Loaded = func(p *pair.Pair) { s.loaded(p, o.Tuning[tuningCosts]) }
 	f, err := pair.Read(target, draft, ofPair)
 	if err != nil {
 		return nil, kind.Of(ErrModel, err)

@@ -9,7 +9,6 @@ import (
 
 	"foretoken/internal/pair"
 	"foretoken/models/fuzztest"
-	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
@@ -28,8 +27,9 @@ func FuzzCalibrationFiles(f *testing.F) {
 				name)))
 		}
 	}
-	head := &runner.Head{Dim: 2, Label: runner.LabelArgmax,
-		Layers: []runner.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
+	head := &adapt.AcceptanceHead{Label: adapt.LabelArgmax, Estimator: spec.Estimator{Dim: 2,
+		Weight: make([]float32, 2),
+		Layers: []spec.EstimatorLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}}}
 	data, err := head.Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -40,7 +40,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 	long := strings.Repeat("n", 3000) // an error may quote a text of any length
 	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`,
 		`"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
-		for _, kind := range []string{adapt.KindHetero, adapt.KindC2T, runner.KindAcceptance} {
+		for _, kind := range []string{adapt.KindHetero, adapt.KindC2T, adapt.KindAcceptance} {
 			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
 		}
 	}
@@ -82,13 +82,17 @@ func FuzzCalibrationFiles(f *testing.F) {
 					t.Fatal(p)
 				}
 			}
-			if c.Head != nil {
-				checkMismatch(c.Head.Matches(spec.Fingerprint{}))
-				text, err := c.Head.Encode()
+			if len(c.Heads) > 0 {
+				_, err := adapt.AcceptanceFor(c.Heads, spec.Fingerprint{}, adapt.AcceptanceUse{Label: adapt.LabelDraw})
+				checkMismatch(err)
+			}
+			for _, h := range c.Heads {
+				checkMismatch(h.Covers(adapt.AcceptanceUse{Source: "eagle3", Label: adapt.LabelRatio}))
+				text, err := h.Encode()
 				if err != nil {
 					t.Fatal(err)
 				}
-				back, err := runner.ParseHead("fit.json", text)
+				back, err := adapt.ParseAcceptance("fit.json", text)
 				if err != nil {
 					t.Fatalf("%s: %v", text, err)
 				}

@@ -63,7 +63,8 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		s.pair.Reset()
 	}
 	if r.Owner != s.owner {
-		s.owner, s.adasd, s.times = r.Owner, adapt.AdaSDRecords{}, adapt.PassTimes{}
+		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
+		clear(s.times[:])
 	}
 	text := s.tok.NewWriter(ids, tokenizer.Ends{Stops: r.Stop, Include: r.IncludeStop, Until: r.Until})
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,

@@ -8,6 +8,7 @@ import (
 	"foretoken/models/constrain"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
+	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 )
 
@@ -80,15 +81,16 @@ func (s *Session) configOf(r *Request) (c method.Config, err error) {
 	if c.Carry && c.Fitted.AdaSD == nil {
 		c.Fitted.AdaSD = &s.adasd
 	}
-	ids := s.pair.IDs
+	ids, times := s.pair.IDs, &s.times[goodput.SmallDraft]
 	if c.Source == method.SourceEAGLE3 {
-		ids = s.pair.HeadIDs
-	} else if s.fitted.Head != nil && s.pair.Draft != nil { // an acceptance head reads the draft's hidden states
-		c.Fitted.Head = true
+		ids, times = s.pair.HeadIDs, &s.times[goodput.EAGLE3]
 	}
 	switch c.Adapt {
 	case method.AdaptAcceptance:
-		c.Fitted.Times = &s.times
+		c.Fitted.Times = times
+		if c.Fitted.Head == nil {
+			c.Fitted.Head, err = adapt.AcceptanceFor(s.fitted.Heads, ids, c.AcceptanceUse(r.Sampling().Temperature))
+		}
 	case method.AdaptHetero:
 		if c.Fitted.Hetero == nil {
 			c.Fitted.Hetero, err = adapt.HeteroFor(s.fitted.Hetero, ids.WithTree(c.TopK, c.Depth, c.Nodes))

@@ -158,7 +158,8 @@ func (r *Request) validateNumbers() error {
 const mostStopIDs = 1024
 
 // anyFitted passes checks that run before the models are loaded.
-var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &adapt.C2TClassifier{}, Head: true}
+var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &adapt.C2TClassifier{},
+	Head: &adapt.AcceptanceHead{}}
 
 // Sampling returns the settings that tokens are drawn with. A top_p of 0 is greedy: the likeliest token is the smallest
 // set that has any probability.

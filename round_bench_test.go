@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"foretoken/internal/files"
 	"foretoken/models/constrain"
 	"foretoken/models/demo"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -141,14 +143,15 @@ func combinations(s *Session) map[string]roundLimit {
 							continue
 						}
 						if source == method.SourceEAGLE3 {
-							if adapt == method.AdaptHetero || adapt == method.AdaptAcceptance {
-								// The head has no calibrations of these policies. They submit as they do for a
-								// draft model.
-								continue
+							if adapt == method.AdaptHetero {
+								continue // the head has too few bins, and submits as a draft model does
 							}
 							// The classifier was trained for the draft model and applies to the head's candidates
 							// too.
 							r.Fitted.C2T = s.fitted.C2T
+						}
+						if adapt == method.AdaptAcceptance {
+							r.Fitted.Head = headFor(s, &r)
 						}
 						limit := roundLimit{r: r, runs: 1}
 						switch {
@@ -168,6 +171,18 @@ func combinations(s *Session) map[string]roundLimit {
 		}
 	}
 	return all
+}
+
+// headFor returns the session's acceptance head for what a request drafts with, labelled for how it verifies.
+func headFor(s *Session, r *Request) *adapt.AcceptanceHead {
+	use := r.Config().AcceptanceUse(r.Temperature)
+	for _, h := range s.fitted.Heads {
+		if head := *h; cmp.Or(head.Source, method.SourceModel) == cmp.Or(use.Source, method.SourceModel) {
+			head.Label, head.Made.Temperature = use.Label, use.Temperature
+			return &head
+		}
+	}
+	return nil
 }
 
 // roundLimit is a request with the maximum number of submits, and of readbacks, per round.

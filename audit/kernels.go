@@ -17,7 +17,6 @@ import (
 	"foretoken/models/demo"
 	"foretoken/models/graph"
 	"foretoken/models/modeltest"
-	"foretoken/models/runner"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/method"
@@ -244,11 +243,6 @@ func (l *kernelList) models(full bool) {
 	l.parts()
 	builtIn := models{name: "built-in pair", target: demo.Target(), draft: demo.Draft()}
 	builtIn.options.EAGLE3, builtIn.options.EAGLE3Config = demo.Head()
-	var err error
-	if builtIn.options.Acceptance, err = acceptanceHead(); err != nil {
-		l.fail(builtIn.name, err)
-		return
-	}
 	for _, cache := range []string{"f32", "f16", "q8"} {
 		builtIn.options.KV = cache
 		for _, f := range families {
@@ -257,16 +251,6 @@ func (l *kernelList) models(full bool) {
 			}
 		}
 	}
-}
-
-// acceptanceHead returns the built-in draft's.
-func acceptanceHead() (*runner.Head, error) {
-	for _, f := range demo.Calibrations() {
-		if kind, err := spec.CalibrationKind(f.Name, f.Data); err != nil || kind == runner.KindAcceptance {
-			return runner.ParseHead(f.Name, f.Data)
-		}
-	}
-	return nil, fs.ErrNotExist
 }
 
 // parts lists the kernels of parts that no model of the lists has.
@@ -311,10 +295,8 @@ func uses(full bool) []use {
 					c.Source, c.Adapt, c.Verifier = source, adapter, verifier
 					bins := &adapt.HeteroCalibration{Fits: []*adapt.HeteroFit{{}, {Temperature: 1}}}
 					bins.Fingerprint = bins.Fingerprint.WithTree(c.TopK, c.Depth, c.Nodes)
-					c.Fitted = method.Fitted{Hetero: bins, C2T: &adapt.C2TClassifier{}, Head: true}
-					// An acceptance head reads the hidden states of a draft model.
-					refused := adapter == method.AdaptAcceptance && source == method.SourceEAGLE3
-					if c.Validate() == nil && !refused && (full || few) {
+					c.Fitted = method.Fitted{Hetero: bins, C2T: &adapt.C2TClassifier{}, Head: &adapt.AcceptanceHead{}}
+					if c.Validate() == nil && (full || few) {
 						all = append(all, use{Config: c}, use{Config: c, temperature: 0.8})
 					}
 				}
@@ -360,6 +342,9 @@ func (l *kernelList) pair(m models, f matmul.Family, lanes kernels.Lanes, uses [
 	defer p.Close()
 	for _, u := range uses {
 		c := u.Limit(p.Target.Limits().MaxRows)
+		if c.Adapt == method.AdaptAcceptance {
+			c.Fitted.Head = acceptanceHead(p, c.AcceptanceUse(u.temperature))
+		}
 		if _, err := p.Compile(c, u.temperature, u.adjust); err != nil {
 			l.fail(fmt.Sprintf("%s: %s from %s, %s, %s at %g", m.name, c.Drafter, c.Source, c.Adapt, c.Verifier,
 				u.temperature), err)
@@ -369,6 +354,19 @@ func (l *kernelList) pair(m models, f matmul.Family, lanes kernels.Lanes, uses [
 		l.fail(m.name, err)
 	}
 	l.take(func(s *webgpu.KernelSource) kernel { return kernel{label: s.Name} })
+}
+
+// acceptanceHead returns a head of zeros for what a pair drafts with.
+func acceptanceHead(p *pair.Pair, use adapt.AcceptanceUse) *adapt.AcceptanceHead {
+	n := p.Draft.Graph.Arch.Dim
+	if use.Source == method.SourceEAGLE3 {
+		n = p.Head.Graph.Arch.Dim
+	}
+	h := &adapt.AcceptanceHead{Source: use.Source, Label: use.Label, Estimator: spec.Estimator{Dim: n,
+		Layers: []spec.EstimatorLayer{{Weight: make(spec.Floats, n*n), Bias: make(spec.Floats, n)}},
+		Weight: make(spec.Floats, n)}}
+	h.Made.Temperature = use.Temperature
+	return h
 }
 
 // choices returns the tuning that forces a family and lanes. A software adapter, which times nothing, tells the classes

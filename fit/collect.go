@@ -28,7 +28,7 @@ type Options struct {
 	// Every drafts at every position. Otherwise it drafts where decoding would: each tree begins after the tokens
 	// accepted from the tree before.
 	Every bool
-	// Head drafts trees with the EAGLE-3 head, not with the draft model.
+	// Head drafts with the EAGLE-3 head, not with the draft model.
 	Head bool
 	// EntropyTop, if not 0, has the entropies of trees be of so many likeliest tokens alone; see spec.DraftRequest.
 	EntropyTop int
@@ -84,48 +84,44 @@ var (
 	errNoHead = errors.New("foretoken: a calibration of a head was asked for, and the session was opened without one")
 )
 
-// withDraft runs work on the models of a session with a draft.
-func withDraft[T any](ctx context.Context, s *foretoken.Session, work func(foretoken.Models) (T, error)) (out T,
-	err error) {
-	if s.Info().Draft == nil {
-		return out, errNothingToDraft
-	}
-	err = s.Exclusive(ctx, func(m foretoken.Models) error {
-		out, err = work(m)
-		return err
-	})
-	return out, err
-}
-
 // grower drafts trees.
 type grower struct {
 	spec.DraftModel
 	target spec.Model // a head reads the features of what its target holds; nil: a draft model
 }
 
-// withGrower runs work on the model that o drafts with, once it is ready for trees of depth passes after the root's
-// and k beams.
-func withGrower[T any](ctx context.Context, s *foretoken.Session, depth, k int, o Options,
-	work func(grower) (T, error)) (out T, err error) {
-	if o.Head && s.Info().EAGLE3 == nil {
+// withModels runs work on the models of a session and on the one that o drafts with.
+func withModels[T any](ctx context.Context, s *foretoken.Session, o Options,
+	work func(foretoken.Models, grower) (T, error)) (out T, err error) {
+	switch info := s.Info(); {
+	case o.Head && info.EAGLE3 == nil:
 		return out, errNoHead
-	}
-	programs := spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k}, EntropyTop: o.EntropyTop}
-	if !o.Head {
-		return withDraft(ctx, s, func(m foretoken.Models) (T, error) {
-			if err := m.Draft.Prepare(programs); err != nil {
-				return out, err
-			}
-			return work(grower{DraftModel: m.Draft})
-		})
+	case !o.Head && info.Draft == nil:
+		return out, errNothingToDraft
 	}
 	err = s.Exclusive(ctx, func(m foretoken.Models) error {
-		if err = m.Head.Prepare(programs); err == nil {
-			out, err = work(grower{m.Head, m.Target})
+		model := grower{DraftModel: m.Draft}
+		if o.Head {
+			model = grower{m.Head, m.Target}
 		}
+		out, err = work(m, model)
 		return err
 	})
 	return out, err
+}
+
+// withGrower runs work on the model that o drafts with, once it is ready for trees of depth passes after the root's
+// and k beams.
+func withGrower[T any](ctx context.Context, s *foretoken.Session, depth, k int, o Options,
+	work func(grower) (T, error)) (T, error) {
+	return withModels(ctx, s, o, func(_ foretoken.Models, model grower) (out T, err error) {
+		err = model.Prepare(spec.Programs{Draft: spec.DraftTree, Depth: depth, Widths: []int{k},
+			EntropyTop: o.EntropyTop})
+		if err == nil {
+			out, err = work(model)
+		}
+		return out, err
+	})
 }
 
 // reset empties the sequences.
@@ -134,6 +130,16 @@ func (g grower) reset() {
 	if g.target != nil {
 		g.target.Reset()
 	}
+}
+
+// begin empties the sequences and has the model consume the first n tokens of a text, all of which a head's target
+// consumes.
+func (g grower) begin(ctx context.Context, text []int32, n int) error {
+	g.reset()
+	if err := g.follow(ctx, text); err != nil || n == 0 {
+		return err
+	}
+	return g.Prefill(ctx, text[:n])
 }
 
 // follow has a head's target consume text.

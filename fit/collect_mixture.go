@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"foretoken"
-	"foretoken/models/runner"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // Mixture is a training text of an acceptance head: a prompt and then, at each position, the target's token or the
@@ -21,6 +21,8 @@ type Mixture struct {
 	// Labels holds the probability that the verifier accepts each token from First on, and -1 for the target's own
 	// tokens, which need no estimate.
 	Labels []float32 `json:"labels"`
+	// Target holds the target's tokens from First on, whose features an EAGLE-3 head reads; nil: a draft model's.
+	Target []int32 `json:"target,omitempty"`
 }
 
 // Mix draws a drafted token x ~ q at every position of a text, each after the target's own tokens, labels it, and
@@ -29,49 +31,52 @@ type Mixture struct {
 // number gives other draws from the same text.
 func Mix(ctx context.Context, s *foretoken.Session, c *Continuation, label string, mix float64, number uint32,
 	o Options) (*Mixture, error) {
-	return withDraft(ctx, s, func(m foretoken.Models) (*Mixture, error) {
-		return collectMixture(ctx, m.Target, m.Draft, c, label, mix, number, o)
+	return withModels(ctx, s, o, func(m foretoken.Models, model grower) (*Mixture, error) {
+		return collectMixture(ctx, m.Target, model, c, label, mix, number, o)
 	})
 }
 
-func collectMixture(ctx context.Context, target spec.Target, draft spec.DraftModel, c *Continuation, label string,
+func collectMixture(ctx context.Context, target spec.Target, model grower, c *Continuation, label string,
 	mix float64, number uint32, o Options) (*Mixture, error) {
-	if greedy := label == runner.LabelArgmax; greedy != (o.Temperature == 0) {
+	if greedy := label == adapt.LabelArgmax; greedy != (o.Temperature == 0) {
 		return nil, fmt.Errorf("foretoken: the label %s at temperature %g: %s is for temperature 0, "+
-			"and the others for above", label, o.Temperature, runner.LabelArgmax)
+			"and the others for above", label, o.Temperature, adapt.LabelArgmax)
 	}
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(number)<<32|uint64(len(c.Prompt))<<16|uint64(len(c.Tokens))))
-	if label != runner.LabelDraw { // seeds the draft's own noise; shared noise is the target's
+	if label != adapt.LabelDraw { // seeds the draft's own noise; shared noise is the target's
 		o.Seed ^= uint64(number) << 32
 	}
-	drawn, err := drawAlong(ctx, draft, c, label == runner.LabelDraw, o)
+	drawn, err := drawAlong(ctx, model, c, label == adapt.LabelDraw, o)
 	if err != nil {
 		return nil, err
 	}
 	labels := make([]float32, len(drawn))
 	switch label {
-	case runner.LabelArgmax, runner.LabelDraw:
+	case adapt.LabelArgmax, adapt.LabelDraw:
 		for i, d := range drawn {
 			if d.Token == c.Tokens[i] {
 				labels[i] = 1
 			}
 		}
-	case runner.LabelProbability, runner.LabelRatio:
+	case adapt.LabelProbability, adapt.LabelRatio:
 		p, err := probabilities(ctx, target, c, drawn, o)
 		if err != nil {
 			return nil, err
 		}
 		for i, d := range drawn {
 			labels[i] = float32(p[i])
-			if label == runner.LabelRatio {
+			if label == adapt.LabelRatio {
 				labels[i] = float32(min(1, p[i]/max(float64(d.Prob), 1e-30)))
 			}
 		}
 	default:
 		return nil, fmt.Errorf("foretoken: unknown label %.80q, want one of %s", label,
-			strings.Join(runner.Labels(), ", "))
+			strings.Join(adapt.Labels(), ", "))
 	}
 	m := &Mixture{Tokens: append([]int32(nil), c.Prompt...), First: len(c.Prompt), Labels: labels}
+	if o.Head {
+		m.Target = c.Tokens
+	}
 	for i, d := range drawn {
 		if rng.Float64() < mix {
 			m.Tokens, m.Labels[i] = append(m.Tokens, c.Tokens[i]), -1
@@ -83,18 +88,15 @@ func collectMixture(ctx context.Context, target spec.Target, draft spec.DraftMod
 }
 
 // drawAlong lets the draft draw one token at every position of a text after its prompt.
-func drawAlong(ctx context.Context, model spec.DraftModel, c *Continuation, coupled bool,
+func drawAlong(ctx context.Context, model grower, c *Continuation, coupled bool,
 	o Options) ([]spec.Drawn, error) {
 	text, n := c.ids(), len(c.Prompt)
 	s := o.sampling()
 	if s.Temperature == 0 {
 		s.Temperature = 1
 	}
-	model.Reset()
-	if n > 1 {
-		if err := model.Prefill(ctx, text[:n-1]); err != nil {
-			return nil, err
-		}
+	if err := model.begin(ctx, text, n-1); err != nil {
+		return nil, err
 	}
 	var all []spec.Drawn
 	for i := range c.Tokens {
@@ -162,16 +164,4 @@ func tempered(out *spec.NodeOutput, token int32, temperature float64) float64 {
 		}
 	}
 	return p / sum
-}
-
-// Hidden runs tokens through the draft and returns its final hidden states, after the
-// output norm, of every position: (len(tokens), width).
-func Hidden(ctx context.Context, s *foretoken.Session, tokens []int32) (states []float32, width int, err error) {
-	states, err = withDraft(ctx, s, func(m foretoken.Models) ([]float32, error) {
-		width = m.Draft.Graph.Arch.Dim
-		all := make([]float32, 0, width*len(tokens))
-		err := m.Draft.Hidden(ctx, tokens, func(x []float32) { all = append(all, x...) })
-		return all, err
-	})
-	return states, width, err
 }

@@ -11,8 +11,8 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
-	"foretoken/models/runner"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
 )
@@ -164,10 +164,13 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 		label string
 		o     Options
 	}{
-		{runner.LabelArgmax, Options{Seed: 5}},
-		{runner.LabelDraw, Options{Seed: 5, Temperature: 1}},
-		{runner.LabelProbability, Options{Seed: 5, Temperature: 1}},
-		{runner.LabelRatio, Options{Seed: 5, Temperature: 1}},
+		{adapt.LabelArgmax, Options{Seed: 5}},
+		{adapt.LabelDraw, Options{Seed: 5, Temperature: 1}},
+		{adapt.LabelProbability, Options{Seed: 5, Temperature: 1}},
+		{adapt.LabelRatio, Options{Seed: 5, Temperature: 1}},
+		{adapt.LabelArgmax, Options{Seed: 5, Head: true}},
+		{adapt.LabelDraw, Options{Seed: 5, Temperature: 1, Head: true}},
+		{adapt.LabelRatio, Options{Seed: 5, Temperature: 1, Head: true}},
 	} {
 		c, err := Continue(context.Background(), s, collected, 40, l.o)
 		if err != nil {
@@ -181,6 +184,9 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 			!slices.Equal(m.Tokens[:m.First], c.Prompt) {
 			t.Fatalf("%s: %+v", l.label, m)
 		}
+		if l.o.Head != slices.Equal(m.Target, c.Tokens) {
+			t.Errorf("%s: a head reads the target's tokens %v, want %v", l.label, m.Target, c.Tokens)
+		}
 		own, right := 0, 0
 		for i, label := range m.Labels {
 			same := m.Tokens[m.First+i] == c.Tokens[i]
@@ -192,7 +198,7 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 				}
 			case label < 0 || label > 1:
 				t.Errorf("%s: label %d is %v", l.label, i, label)
-			case l.label == runner.LabelArgmax || l.label == runner.LabelDraw:
+			case l.label == adapt.LabelArgmax || l.label == adapt.LabelDraw:
 				if (label == 1) != same {
 					t.Errorf("%s: label %d is %v and the token the target's: %v", l.label, i, label, same)
 				}
@@ -204,12 +210,69 @@ func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
 		if own < 10 || own > 30 {
 			t.Errorf("%s: %d of 40 tokens are the target's, want about half", l.label, own)
 		}
-		if l.label == runner.LabelDraw && right == 0 {
+		if l.label == adapt.LabelDraw && right == 0 {
 			t.Error("no draw that shares the target's noise is the target's")
 		}
 		if _, err := Mix(context.Background(), s, c, l.label, 0.5, 7,
-			Options{Temperature: 1 - l.o.Temperature}); err == nil {
+			Options{Temperature: 1 - l.o.Temperature, Head: l.o.Head}); err == nil {
 			t.Errorf("%s: taken at temperature %v", l.label, 1-l.o.Temperature)
+		}
+	}
+}
+
+// TestHeadExamplesAreOfLabelledTokens trains on the states of the tokens with a label: of a draft model, those of the
+// mixture; of an EAGLE-3 head, those after the target's own text.
+func TestHeadExamplesAreOfLabelledTokens(t *testing.T) {
+	s := openDemo(t)
+	c, err := Continue(context.Background(), s, collected, 20, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{Seed: 5}, {Seed: 5, Head: true}} {
+		mix := func(part float64) *Mixture {
+			t.Helper()
+			m, err := Mix(context.Background(), s, c, adapt.LabelArgmax, part, 7, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		states := func(m *Mixture) *Examples {
+			t.Helper()
+			e, err := HeadExamples(context.Background(), s, [][]*Mixture{{m}}, 6, o, func(int) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		some := mix(0.5)
+		got := states(some)
+		all := *some // the states of all tokens
+		all.Labels = make([]float32, len(some.Labels))
+		every := states(&all)
+		if every.Len() != 20 || got.width != map[bool]int{false: 96, true: 256}[o.Head] {
+			t.Fatalf("%d states of width %d", every.Len(), got.width)
+		}
+		n := 0
+		for i, label := range some.Labels {
+			if label < 0 {
+				continue
+			}
+			if !slices.Equal(got.inputs[n*got.width:][:got.width], every.inputs[i*got.width:][:got.width]) ||
+				got.yes[n] != label || got.no[n] != 6*(1-label) {
+				t.Errorf("%+v: example %d is not token %d's", o, n, i)
+			}
+			n++
+		}
+		if n != got.Len() {
+			t.Errorf("%+v: %d examples of %d labels", o, got.Len(), n)
+		}
+		// The first state after the prompt does not depend on the mixture's later tokens.
+		other := *some
+		other.Tokens = append(slices.Clone(some.Tokens[:some.First+1]), make([]int32, 19)...)
+		if changed := states(&other); changed.Len() > 0 && some.Labels[0] >= 0 &&
+			!slices.Equal(changed.inputs[:got.width], got.inputs[:got.width]) {
+			t.Errorf("%+v: the first state depends on later tokens", o)
 		}
 	}
 }
@@ -230,7 +293,7 @@ func TestCollectingNeedsADraft(t *testing.T) {
 			return err
 		}(),
 		func() error {
-			_, err := Mix(context.Background(), s, nil, runner.LabelArgmax, 0, 0, Options{})
+			_, err := Mix(context.Background(), s, nil, adapt.LabelArgmax, 0, 0, Options{})
 			return err
 		}(),
 	} {

@@ -6,11 +6,12 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gomlx/gomlx/pkg/core/graph"
 
 	"foretoken"
-	"foretoken/models/runner"
+	"foretoken/spec"
 )
 
 // HeadBatch is the number of examples per training step of a head.
@@ -32,34 +33,69 @@ type HeadTraining struct {
 // RejectedRatio is the ratio of two weights in the loss: the rejected side's to the accepted side's.
 func (o *HeadTraining) RejectedRatio() float64 { return o.Rejected / headAccepted }
 
-// HeadExamples runs the draft over the mixtures of each prompt and keeps its hidden states after the labelled
+// headAhead is the number of tokens that an EAGLE-3 head consumes after each root, from its own features: those of
+// the trees that decoding drafts by default.
+const headAhead = 6
+
+// HeadExamples runs what o drafts with over the mixtures of each prompt and keeps its hidden states after the labelled
 // tokens. rejected weights the rejected side of the loss.
-func HeadExamples(ctx context.Context, s *foretoken.Session, all [][]*Mixture, rejected float64,
+func HeadExamples(ctx context.Context, s *foretoken.Session, all [][]*Mixture, rejected float64, o Options,
 	progress func(done int)) (*Examples, error) {
-	e := &Examples{}
-	for i, ms := range all {
-		for _, m := range ms {
-			states, width, err := Hidden(ctx, s, m.Tokens)
-			if err != nil {
-				return nil, err
-			}
-			e.width = width
-			for j, label := range m.Labels {
-				if label >= 0 {
-					e.add(states[(m.First+j)*e.width:][:e.width], headAccepted*label, float32(rejected)*(1-label))
+	return withModels(ctx, s, o, func(models foretoken.Models, model grower) (*Examples, error) {
+		e := &Examples{}
+		for i, ms := range all {
+			for _, m := range ms {
+				labels := m.Labels
+				keep := func(x []float32) {
+					if label := labels[0]; label >= 0 {
+						e.width = len(x)
+						e.add(x, headAccepted*label, float32(rejected)*(1-label))
+					}
+					labels = labels[1:]
+				}
+				if err := hiddenStates(ctx, models, model, m, o, keep); err != nil {
+					return nil, err
 				}
 			}
+			progress(i + 1)
 		}
-		progress(i + 1)
+		return e, nil
+	})
+}
+
+// hiddenStates calls each with the hidden state of every token of a mixture after the prompt. A draft model reads the
+// mixture as one text. An EAGLE-3 head drafts from the target's features: it reads headAhead tokens of the mixture
+// after the target's text, then as many after more of it.
+func hiddenStates(ctx context.Context, models foretoken.Models, model grower, m *Mixture, o Options,
+	each func([]float32)) error {
+	if !o.Head {
+		at := 0
+		return models.Draft.Hidden(ctx, m.Tokens, func(x []float32) {
+			if at++; at > m.First {
+				each(x)
+			}
+		})
 	}
-	return e, nil
+	text := slices.Concat(m.Tokens[:m.First], m.Target)
+	if err := model.begin(ctx, text, m.First-1); err != nil {
+		return err
+	}
+	fed := m.First - 1
+	for at := m.First; at < len(text); at += headAhead {
+		ahead := m.Tokens[at:min(at+headAhead, len(text))]
+		if err := models.Head.HiddenAhead(ctx, text[fed:at], ahead, each); err != nil {
+			return err
+		}
+		fed = at
+	}
+	return nil
 }
 
 // Run trains a head and measures it on held-out examples after every epoch. It returns the head and its estimates
 // there, without the weights of the loss: a loss that weighs the rejected side by w turns a probability p into the
 // estimate p/(p+w(1-p)), whose log-odds are ln w too low.
 func (o *HeadTraining) Run(ctx context.Context, seen, held *Examples,
-	report func(epoch int, loss, heldLoss, area float64)) (*runner.Head, []Scored, error) {
+	report func(epoch int, loss, heldLoss, area float64)) (*spec.Estimator, []Scored, error) {
 	rng := rand.New(rand.NewPCG(o.Seed, 4))
 	var params []matrix
 	for range o.Layers {
@@ -93,8 +129,8 @@ func residual(p []*node, h *node) *node {
 }
 
 // asHead converts trained parameters, whose weights are stored by input, to a head.
-func asHead(p []matrix, dim int) *runner.Head {
-	h := &runner.Head{Dim: dim}
+func asHead(p []matrix, dim int) *spec.Estimator {
+	h := &spec.Estimator{Dim: dim, Layers: []spec.EstimatorLayer{}}
 	for ; len(p) > 2; p = p[2:] {
 		byOutput := make([]float32, dim*dim)
 		for in := range dim {
@@ -102,14 +138,14 @@ func asHead(p []matrix, dim int) *runner.Head {
 				byOutput[out*dim+in] = p[0].values[in*dim+out]
 			}
 		}
-		h.Layers = append(h.Layers, runner.HeadLayer{Weight: byOutput, Bias: p[1].values})
+		h.Layers = append(h.Layers, spec.EstimatorLayer{Weight: byOutput, Bias: p[1].values})
 	}
 	h.Weight, h.Bias = p[0].values, p[1].values[0]
 	return h
 }
 
 // score returns a head's estimates of examples with their labels, and the weighted loss.
-func score(head *runner.Head, e *Examples) (all []Scored, loss float64) {
+func score(head *spec.Estimator, e *Examples) (all []Scored, loss float64) {
 	weights := 0.0
 	for i := range e.Len() {
 		v := head.Apply(e.inputs[i*e.width : (i+1)*e.width])

@@ -22,7 +22,7 @@ type Programs struct {
 
 	Classifier *NodeClassifier // of DraftPruned
 	EntropyTop int             // as a DraftRequest's
-	Accepts    bool            // an acceptance head's estimates are read; otherwise drafts do not pay for them
+	Estimator  *Estimator      // the acceptance head whose estimates are read; nil: drafts do not pay for any
 
 	Pass   PassKind
 	Model  DraftModel      // whose drafts the target verifies; nil: none

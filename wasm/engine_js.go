@@ -270,8 +270,8 @@ func progressTo(args []safejs.Value) func(foretoken.Progress) {
 func (e *engine) info() (string, error) {
 	i := e.session.Info()
 	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3,
-		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
-		GPUBytes: i.GPUByte, Kernels: map[string]string{}, Device: newDeviceInfo(i.Device, e.note)}
+		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: len(e.fit.Heads) > 0},
+		LoadMS: i.LoadMS, GPUBytes: i.GPUByte, Kernels: map[string]string{}, Device: newDeviceInfo(i.Device, e.note)}
 	out.Chat.OK, out.Code = true, e.session.Tokenizer().FillsMiddle()
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"foretoken"
-	"foretoken/models/runner"
 	"foretoken/spec/adapt"
 )
 
@@ -295,14 +294,24 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	}
 }
 
+// TestTrainAcceptanceHeadOnTheBuiltInPair trains heads for the draft and for the EAGLE-3 head into one file.
 func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 	dir := t.TempDir()
-	prompts := promptLines(t, dir)
-	for _, how := range [][]string{nil,
-		{"--temperature", "1", "--label", "ratio", "--layers", "2", "--mixtures", "1"}} {
-		path := filepath.Join(dir, fmt.Sprintf("head-%d.json", len(how)))
+	prompts, path := promptLines(t, dir), filepath.Join(dir, "heads.json")
+	for i, c := range []struct {
+		how           []string
+		source, label string
+		layers, dim   int
+		heads         int // in the file afterwards
+	}{
+		{nil, "", adapt.LabelArgmax, 1, 96, 1},
+		{[]string{"--temperature", "1", "--label", "ratio", "--layers", "2", "--mixtures", "1", "--add"}, "",
+			adapt.LabelRatio, 2, 96, 2},
+		{[]string{"--source", "eagle3", "--layers", "0", "--add"}, "eagle3", adapt.LabelArgmax, 0, 256, 3},
+		{[]string{"--source", "eagle3", "--layers", "0", "--add"}, "eagle3", adapt.LabelArgmax, 0, 256, 3}, // again
+	} {
 		o := call(t, "", append([]string{"train", "acceptance-head", "--device", "cpu", "--prompts", prompts,
-			"--tokens", "16", "--out", path}, how...)...)
+			"--tokens", "16", "--out", path}, c.how...)...)
 		if o.code != exitOK {
 			t.Fatal(o.err)
 		}
@@ -310,20 +319,20 @@ func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := runner.ParseHead(path, b)
-		if err != nil {
-			t.Fatal(err)
+		var all foretoken.Calibrations
+		if err := all.Parse(path, b); err != nil || len(all.Heads) != c.heads {
+			t.Fatalf("%d: %d heads, want %d: %v", i, len(all.Heads), c.heads, err)
 		}
-		want, layers := runner.LabelArgmax, 1
-		if how != nil {
-			want, layers = runner.LabelRatio, 2
-		}
-		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 ||
-			h.Fingerprint.Draft.Hash == "" {
-			t.Errorf("%v: label %s, %d layers, %+v", how, h.Label, len(h.Layers), h.Made)
+		h := all.Heads[c.heads-1]
+		if h.Source != c.source || h.Label != c.label || len(h.Layers) != c.layers || h.Dim != c.dim ||
+			h.Made.Samples < 12 || h.Fingerprint.Draft.Hash == "" {
+			t.Errorf("%v: source %q, label %s, %d layers, %+v", c.how, h.Source, h.Label, len(h.Layers), h.Made)
 		}
 		if !strings.Contains(o.out, "AUC") || !strings.Contains(o.out, "estimate") {
 			t.Errorf("%s", o.out)
+		}
+		if i > 0 && all.Heads[0].Fingerprint.Target != h.Fingerprint.Target {
+			t.Errorf("%v: fitted to %v", c.how, h.Fingerprint)
 		}
 	}
 }

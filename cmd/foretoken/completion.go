@@ -8,7 +8,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/convert"
-	"foretoken/models/runner"
+	"foretoken/spec/adapt"
 )
 
 // completions lists the values of flags by flag name, for all commands.
@@ -19,7 +19,7 @@ func completions() map[string][]string {
 		"quantise":        convert.Types(),
 		"eagle3-quantise": convert.HeadTypes(),
 		"type":            convert.Types(),
-		"label":           runner.Labels(),
+		"label":           adapt.Labels(),
 		"start":           {},
 		"system":          {},
 		"prompt":          {},

@@ -5,17 +5,22 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"foretoken"
 	"foretoken/fit"
-	"foretoken/models/runner"
+	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // The settings of the released code for acceptance heads (Huang et al., "SpecDec++", and the code that followed it
@@ -37,6 +42,7 @@ type headOptions struct {
 	rejected float64
 	epochs   int
 	rate     float64
+	add      bool
 }
 
 func trainHeadCommand(c *console) *cobra.Command {
@@ -44,30 +50,36 @@ func trainHeadCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acceptance-head",
 		Short: "Train a head that predicts acceptance from the draft's hidden states",
-		Long: "Train an acceptance head for a draft model: one or two residual layers and a sigmoid on the draft's " +
-			"final hidden state after a token." + `
+		Long: "Train an acceptance head for a draft model or an EAGLE-3 head: up to two residual layers and a " +
+			"sigmoid on the draft's final hidden state after a token." + `
 
 The draft draws a token at every position of the target's continuations; its label is the chance that the verifier
 in use accepts it: argmax (matching at temperature 0), draw (matching above it, with drafts that share the target's
 noise), probability (the same without the noise) or ratio (rejection sampling). In the texts that the draft reads,
-each token is the target's with probability --mix. A tenth of the prompts is held out. An interrupted run continues
+each token is the target's with probability --mix. An EAGLE-3 head reads six tokens of such a text at a time, each time
+after the target's own. A tenth of the prompts is held out. An interrupted run continues
 where it stopped.`,
 		Example: `  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json
-  foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json`,
+  foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json
+  foretoken train acceptance-head --prompts prompts.jsonl --source eagle3 --layers 0 \
+    --out acceptance-head.json --add`,
 		Args: flagsOnly,
 		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f, "acceptance-head.json")
+	o.sourceFlag(f)
 	f.StringVar(&o.label, "label", "", "argmax, draw, probability or ratio (default argmax at temperature 0; "+
 		"above it draw, or probability with --no-coupling)")
-	f.IntVar(&o.layers, "layers", 1, "residual layers, 1 or 2")
+	f.IntVar(&o.layers, "layers", 1, "residual layers, 0 to 2")
 	f.Float64Var(&o.mix, "mix", headMix, "share of the target's tokens in the training texts")
 	f.IntVar(&o.mixtures, "mixtures", 2, "training texts per continuation")
 	f.Float64Var(&o.rejected, "reject-weight", headRejected,
 		"weight of the rejected side of the loss, undone in the file; the accepted side's is 1")
 	f.IntVar(&o.epochs, "epochs", headEpochs, "passes over the examples")
 	f.Float64Var(&o.rate, "rate", headRate, "initial learning rate of Adam; it falls to 0 along half a cosine")
+	f.BoolVar(&o.add, "add", false, "keep the calibrations that --out has, but for a head of the same draft, label "+
+		"and band of temperatures")
 	return cmd
 }
 
@@ -78,21 +90,21 @@ func (o *headOptions) check(*pflag.FlagSet) error {
 	if o.label == "" {
 		switch {
 		case o.temperature == 0:
-			o.label = runner.LabelArgmax
+			o.label = adapt.LabelArgmax
 		case o.noCoupling:
-			o.label = runner.LabelProbability
+			o.label = adapt.LabelProbability
 		default:
-			o.label = runner.LabelDraw
+			o.label = adapt.LabelDraw
 		}
 	}
-	if err := oneOfFlag("label", o.label, runner.Labels()); err != nil {
+	if err := oneOfFlag("label", o.label, adapt.Labels()); err != nil {
 		return err
 	}
-	if (o.label == runner.LabelArgmax) != (o.temperature == 0) {
+	if (o.label == adapt.LabelArgmax) != (o.temperature == 0) {
 		return usagef("--label %s with --temperature %g: argmax is for temperature 0, and the others for above",
 			o.label, o.temperature)
 	}
-	if err := cmp.Or(want("layers", o.layers, o.layers == 1 || o.layers == 2, "1 or 2"),
+	if err := cmp.Or(want("layers", o.layers, o.layers >= 0 && o.layers <= spec.MostEstimatorLayers, "0 to 2"),
 		want("mix", o.mix, o.mix >= 0 && o.mix < 1,
 			"0 or more and less than 1: the loss is over the draft's own tokens"),
 		want("mixtures", o.mixtures, o.mixtures >= 1, "1 or more"),
@@ -101,7 +113,7 @@ func (o *headOptions) check(*pflag.FlagSet) error {
 		want("rate", o.rate, o.rate > 0 && o.rate <= 1, "more than 0 and at most 1")); err != nil {
 		return err
 	}
-	if o.label == runner.LabelProbability || o.label == runner.LabelRatio {
+	if o.label == adapt.LabelProbability || o.label == adapt.LabelRatio {
 		o.models.candidates = 64 // for the probabilities of tokens that the target did not choose
 	}
 	return nil
@@ -146,14 +158,17 @@ func (o *headOptions) run(ctx context.Context, c *console) error {
 	fmt.Fprintf(o.report(c), "label %s, %d tokens of %d prompts, %d tokens of %d prompts held out\n", o.label,
 		seen.Len(), len(learn), test.Len(), len(held))
 	training := fit.HeadTraining{Layers: o.layers, Rejected: o.rejected, Epochs: o.epochs, Rate: o.rate, Seed: o.seed}
-	head, scored, err := training.Run(ctx, seen, test, func(epoch int, loss, heldLoss, area float64) {
+	trained, scored, err := training.Run(ctx, seen, test, func(epoch int, loss, heldLoss, area float64) {
 		fmt.Fprintf(o.report(c), "epoch %d: loss %.4f, held out: loss %.4f, AUC %.4f\n", epoch, loss, heldLoss, area)
 	})
 	if err != nil {
 		return interruptedOr(ctx, err)
 	}
 	reportCurve(o.report(c), scored)
-	head.Fingerprint, head.Label = s.Fingerprint(), o.label
+	head := adapt.AcceptanceHead{Label: o.label, Estimator: *trained}
+	if head.Fingerprint = o.fingerprint(s); o.models.useHead {
+		head.Source = o.source
+	}
 	head.Made = o.made(texts)
 	head.Made.Samples = seen.Len() + test.Len()
 	maps.Copy(head.Made.Settings, map[string]string{
@@ -161,19 +176,37 @@ func (o *headOptions) run(ctx context.Context, c *console) error {
 		"training": fmt.Sprintf("Adam %g, cosine, %d epochs, batch %d, rejected %g times accepted", o.rate, o.epochs,
 			fit.HeadBatch, training.RejectedRatio()),
 	})
-	b, err := head.Encode()
+	b, err := o.encode(&head)
 	if err != nil {
 		return err
 	}
 	return o.write(c, b, end)
 }
 
-// states runs the draft over the mixtures under a progress bar.
+// encode returns the output file with a head.
+func (o *headOptions) encode(head *adapt.AcceptanceHead) ([]byte, error) {
+	var kept foretoken.Calibrations
+	if o.add {
+		b, err := readFile(o.out)
+		if err == nil {
+			err = kept.Parse(o.out, b)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	kept.Heads = append(slices.DeleteFunc(kept.Heads, func(h *adapt.AcceptanceHead) bool {
+		return h.Matches(head.Fingerprint, head.Use()) == nil && h.Covers(head.Use()) == nil
+	}), head)
+	return kept.Encode()
+}
+
+// states runs what drafts over the mixtures under a progress bar.
 func (o *headOptions) states(ctx context.Context, c *console, s *session, what string,
 	all [][]*fit.Mixture) (*fit.Examples, error) {
 	bar := newBar(c, what, len(all))
 	defer bar.clear()
-	return fit.HeadExamples(ctx, s.Session, all, o.rejected, bar.set)
+	return fit.HeadExamples(ctx, s.Session, all, o.rejected, o.collect(), bar.set)
 }
 
 // reportCurve prints the acceptance rate in ranges of estimates.

@@ -30,8 +30,7 @@ type Options struct {
 	SHA256                            func([]byte) [sha256.Size]byte
 	Reopen                            func(context.Context) (webgpu.Device, error)
 
-	Acceptance *runner.Head  // the draft's acceptance head; nil: none
-	Default    method.Config // of a default request: its programs are recorded when the models are loaded
+	Default method.Config // of a default request: its programs are recorded when the models are loaded
 	// First, if not 0, loads models for a fast start: with the programs of the default config for trees of so many
 	// nodes. Steps and DryRun prepare the rest.
 	First int
@@ -137,14 +136,6 @@ func (p *Pair) load(ctx context.Context, tuning map[string]map[string]string) er
 	}
 	if err := p.describe(); err != nil {
 		return err
-	}
-	if head := p.options.Acceptance; head != nil && p.Draft != nil {
-		if err := head.Matches(p.IDs); err != nil {
-			return err
-		}
-		if err := p.Draft.SetHead(head); err != nil {
-			return err
-		}
 	}
 	if p.Draft != nil || p.options.First > 0 {
 		if err := p.recordDefault(p.options.First); err != nil {

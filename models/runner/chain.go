@@ -39,7 +39,7 @@ type chains struct {
 type chainStep struct {
 	pass    kv.Pass
 	forward webgpu.Program
-	accept  webgpu.Program // acceptance head; 0 without one
+	accept  estimates // of acceptance heads
 }
 
 // most returns the longest chain: the target verifies its tokens and the root in one pass.
@@ -203,7 +203,7 @@ func (c *chains) place(from, to int) error {
 		}
 		d.programs = append(d.programs, s.forward)
 		if d.estimator != nil {
-			d.programs = append(d.programs, s.accept)
+			d.programs = append(d.programs, *s.accept.of(d.estimator))
 		}
 	}
 	first = max(from-1, 0) // the readback includes the estimate for the token that the first step consumes

@@ -23,12 +23,14 @@ type Draft struct {
 
 	rootPass    kv.Pass           // one or two pending tokens
 	rootForward [2]webgpu.Program // runs their blocks and the logits of the last
-	head        *estimator        // acceptance head; nil without one
-	estimator   *estimator        // head while it is in use, otherwise nil
-	slots       []uint32          // slots of the tokens the last draft consumed, in the order of the passes
-	programs    []webgpu.Program  // of the run under construction
-	regions     []webgpu.Region   // its readbacks
-	staged      webgpu.Program    // program that consumes the staged tokens, first in the next run; 0: none
+	// estimators are acceptance heads, by their number of layers, and estimator is the one in use; nil: none.
+	estimators [spec.MostEstimatorLayers + 1]*estimator
+	estimator  *estimator
+
+	slots    []uint32         // slots of the tokens the last draft consumed, in the order of the passes
+	programs []webgpu.Program // of the run under construction
+	regions  []webgpu.Region  // its readbacks
+	staged   webgpu.Program   // program that consumes the staged tokens, first in the next run; 0: none
 }
 
 var _ spec.DraftModel = (*Draft)(nil)
@@ -126,9 +128,8 @@ func (d *Draft) makePrefill() error {
 
 // Prepare implements spec.DraftModel.
 func (d *Draft) Prepare(p spec.Programs) error {
-	d.estimator = nil
-	if p.Accepts {
-		d.estimator = d.head
+	if err := d.estimate(p.Estimator); err != nil {
+		return err
 	}
 	switch p.Draft {
 	case spec.DraftNothing:

@@ -20,6 +20,55 @@ func (d *Draft) Hidden(ctx context.Context, tokens []int32, each func([]float32)
 	return d.hidden(ctx, tokens, d.Reset, each)
 }
 
+// HiddenAhead consumes pending tokens and then tokens in place of a drafted chain, one or more, and calls each with
+// their final hidden states as Hidden does. An EAGLE-3 head reads its target's features of the pending tokens and its
+// features of the chain, as while drafting. The sequence keeps the pending tokens alone.
+func (d *Draft) HiddenAhead(ctx context.Context, pending, tokens []int32, each func([]float32)) error {
+	if n := len(tokens); n < 1 || n > maxPasses {
+		return fmt.Errorf("runner: hidden states of a chain of %d tokens; want 1 to %d", n, maxPasses)
+	}
+	if err := d.checkTokens(tokens); err != nil {
+		return err
+	}
+	p, err := d.trees.programsFor(0, 1)
+	if err != nil {
+		return err
+	}
+	if err := d.trees.prepareHost(p, 1); err != nil {
+		return err
+	}
+	norm, err := d.normProgram(kv.Bucket(1))
+	if err != nil {
+		return err
+	}
+	rows, err := d.begin(ctx, pending, len(tokens))
+	if err != nil {
+		return err
+	}
+	defer d.release()
+	d.programs = append(d.programs, d.rootForward[rows-1])
+	dim, out, base := d.Graph.Arch.Dim, d.Graph.Space.Norm, d.seq.Len()
+	state := webgpu.NewMemory(4 * dim)
+	for i, token := range tokens {
+		if d.slots, err = d.seq.Take(1, d.slots); err != nil {
+			return err
+		}
+		b := &d.trees.hostPass
+		b.Set(0, token, base+i, d.slots[i], base, d.slots...)
+		if err := b.Write(1); err != nil {
+			return err
+		}
+		d.programs = append(d.programs, d.trees.hostForward[kv.Bucket(1)], norm)
+		read := webgpu.Region{Buffer: out.Buffer, Offset: out.Offset, Dst: state.Bytes()}
+		if err := d.run(d.programs, read); err != nil {
+			return err
+		}
+		d.programs = d.programs[:0]
+		each(state.F32())
+	}
+	return nil
+}
+
 func (d *decoder) hidden(ctx context.Context, tokens []int32, reset func(), each func([]float32)) error {
 	if err := d.checkText(tokens); err != nil {
 		return err

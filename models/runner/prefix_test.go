@@ -12,6 +12,7 @@ import (
 	"foretoken/models/graph"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -62,9 +63,7 @@ func TestKeptPrefix(t *testing.T) {
 		}
 		target := loadTarget(t, dev, "tiny-q8_0", graph.Options{Context: 160, KV: kv, MaxRows: 32, TopK: 4})
 		draft := loadDraft(t, dev, "noisy-q8_0", graph.Options{Context: 160, KV: kv})
-		if err := draft.SetHead(testHead(draft.Graph.Arch.Dim, 1)); err != nil {
-			t.Fatal(err)
-		}
+		acceptance := &adapt.AcceptanceHead{Estimator: *testEstimator(draft.Graph.Arch.Dim, 1)}
 		w, err := convert.Head(randomHead(t, target.Graph.Arch, safetensors.F16, false, nil))
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +85,7 @@ func TestKeptPrefix(t *testing.T) {
 			{method.Config{Drafter: method.DrafterChain, Depth: 4}, spec.Sampling{}},
 			{method.Config{Drafter: method.DrafterEAGLE2, Adapt: method.AdaptAcceptance,
 				Settings: method.Settings{Threshold: 0.4},
-				Depth:    3, TopK: 3, Nodes: 12, Fitted: method.Fitted{Head: true}}, spec.Sampling{}},
+				Depth:    3, TopK: 3, Nodes: 12, Fitted: method.Fitted{Head: acceptance}}, spec.Sampling{}},
 			{method.Config{Drafter: method.DrafterChain, Depth: 4, Verifier: method.VerifierRejection}, sampled},
 			{method.Config{Drafter: method.DrafterSampled, Shape: [][]int{{2}, {2, 1}},
 				Verifier: method.VerifierWithoutReplacement}, sampled},
@@ -94,7 +93,11 @@ func TestKeptPrefix(t *testing.T) {
 				spec.Sampling{}},
 		} {
 			c, s := way.Config, way.Sampling
-			if err := draft.Prepare(spec.Programs{Accepts: c.Adapt == method.AdaptAcceptance}); err != nil {
+			var programs spec.Programs
+			if c.Adapt == method.AdaptAcceptance {
+				programs.Estimator = &acceptance.Estimator
+			}
+			if err := draft.Prepare(programs); err != nil {
 				t.Fatal(err)
 			}
 			model := models[c.Source]

@@ -352,7 +352,7 @@ func (t *trees) addForward(l *levelPrograms, rule candidateRule) {
 		t.rank(&l.out)
 	}
 	if d.estimator != nil {
-		d.programs = append(d.programs, l.out.accept)
+		d.programs = append(d.programs, *l.out.accept.of(d.estimator))
 	}
 }
 
@@ -541,7 +541,7 @@ func (t *trees) expand(beams []int32) ([]spec.Level, error) {
 	d.programs = append(d.programs[:0], t.hostForward[kv.Bucket(n)])
 	t.rank(out)
 	if d.estimator != nil {
-		d.programs = append(d.programs, out.accept)
+		d.programs = append(d.programs, *out.accept.of(d.estimator))
 	}
 	d.regions = d.regions[:0]
 	t.read(out)

@@ -50,7 +50,7 @@ type proposal struct {
 	estimates int            // word of the result where the acceptance head's estimates begin, (rows) f32
 	rank      webgpu.Program // the best candidates
 	draw      webgpu.Program // candidates drawn without replacement; compiled at first use
-	accept    webgpu.Program // acceptance head; 0 without one
+	accept    estimates      // of acceptance heads
 	top       webgpu.Program // entropies of the likeliest tokens; compiled at first use
 	filtered  result         // their records, sample.RecordFilter's
 }

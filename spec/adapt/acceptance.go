@@ -228,8 +228,8 @@ func (a *acceptanceSession) Observe(e *spec.Event) {
 func (a *acceptanceSession) gather(levels []spec.Level, d int) error {
 	above, accepts := &levels[d-1], levels[d].Accepts
 	if len(accepts) != len(above.Beams) {
-		return fmt.Errorf("spec: level %d of the draft has %d beams and %d acceptance estimates; load the draft "+
-			"with its acceptance head", d, len(above.Beams), len(accepts))
+		return fmt.Errorf("spec: level %d of the draft has %d beams and %d acceptance estimates; prepare the draft "+
+			"with an acceptance head", d, len(above.Beams), len(accepts))
 	}
 	a.nextProbs = a.nextProbs[:0]
 	for i, b := range above.Beams {

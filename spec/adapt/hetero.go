@@ -19,7 +19,7 @@ const KindHetero = "hetero"
 // HeteroCalibration holds HeteroSpec's entropy bins for a pair of models and the settings of a draft tree.
 type HeteroCalibration struct {
 	spec.CalibrationHeader
-	Fits []*HeteroFit `json:"fits"` // by ascending temperature, at most one for each of heteroBands
+	Fits []*HeteroFit `json:"fits"` // by ascending temperature, at most one for each of bands
 }
 
 // HeteroFit holds entropy bins in ascending order of Φ. Bin i holds the values above
@@ -69,26 +69,6 @@ func (o HeteroFitting) Validate() error {
 	return nil
 }
 
-// heteroBands are the greatest temperatures of the bands that share a fit. A fit belongs to the band of its own
-// temperature.
-var heteroBands = [...]float64{0, 0.5, 1, 2}
-
-func heteroBand(temperature float64) int {
-	i, _ := slices.BinarySearch(heteroBands[:], temperature)
-	return i
-}
-
-// bandName describes a band for people.
-func bandName(i int) string {
-	switch i {
-	case 0:
-		return "0"
-	case len(heteroBands):
-		return fmt.Sprintf("above %g", heteroBands[i-1])
-	}
-	return fmt.Sprintf("above %g to %g", heteroBands[i-1], heteroBands[i])
-}
-
 // Fit returns the bins for drafts at a temperature. Coupled drafts are ranked with the target's noise. Without bins for
 // the temperature's band it returns an error that names the command that fits them.
 func (h *HeteroCalibration) Fit(temperature float64, coupled bool) (*HeteroFit, error) {
@@ -97,10 +77,10 @@ func (h *HeteroCalibration) Fit(temperature float64, coupled bool) (*HeteroFit, 
 	}
 	var have []string
 	for _, f := range h.Fits {
-		if heteroBand(f.Temperature) == heteroBand(temperature) {
+		if bandOf(f.Temperature) == bandOf(temperature) {
 			return f, nil
 		}
-		have = append(have, bandName(heteroBand(f.Temperature)))
+		have = append(have, bandName(bandOf(f.Temperature)))
 	}
 	at := fmt.Sprint("temperature ", temperature)
 	if !coupled {
@@ -113,8 +93,8 @@ func (h *HeteroCalibration) Fit(temperature float64, coupled bool) (*HeteroFit, 
 
 // AddFit adds a fit and replaces the one of the same band.
 func (h *HeteroCalibration) AddFit(f *HeteroFit) {
-	at, ok := slices.BinarySearchFunc(h.Fits, heteroBand(f.Temperature),
-		func(have *HeteroFit, band int) int { return heteroBand(have.Temperature) - band })
+	at, ok := slices.BinarySearchFunc(h.Fits, bandOf(f.Temperature),
+		func(have *HeteroFit, band int) int { return bandOf(have.Temperature) - band })
 	if ok {
 		h.Fits[at] = f
 		return
@@ -191,7 +171,7 @@ func (h *HeteroCalibration) Validate() error {
 		if err := f.validate(h.Fingerprint.Nodes); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
-		if i > 0 && heteroBand(f.Temperature) <= heteroBand(h.Fits[i-1].Temperature) {
+		if i > 0 && bandOf(f.Temperature) <= bandOf(h.Fits[i-1].Temperature) {
 			return fmt.Errorf("%s: field temperature is %g, want bands of temperature in ascending order, each once",
 				field, f.Temperature)
 		}

@@ -61,7 +61,7 @@ func TestAcceptanceTreeStopsWhereDefined(t *testing.T) {
 				for _, sampling := range []spec.Sampling{{}, {Temperature: 1, Seed: 5}} {
 					name := fmt.Sprintf("%s, h %v, any %v, T=%v", drafter, h, anyBranch, sampling.Temperature)
 					c := Config{Drafter: drafter, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 5, TopK: 3,
-						Nodes: 16, Fitted: Fitted{Head: true}}
+						Nodes: 16, Fitted: Fitted{Head: &adapt.AcceptanceHead{}}}
 					c.Threshold, c.Any = h, anyBranch
 					draft := spectest.NewDraft(target, 600, 0.1)
 					draft.Accept = true
@@ -114,7 +114,7 @@ func TestAcceptanceChainUnderEveryVerifier(t *testing.T) {
 		draft := spectest.NewDraft(target, 600, 0.1)
 		draft.Accept = true
 		c := Config{Drafter: DrafterChain, Verifier: verifier, Adapt: AdaptAcceptance, Depth: 6,
-			Fitted: Fitted{Head: true}}
+			Fitted: Fitted{Head: &adapt.AcceptanceHead{}}}
 		c.Threshold = 0.9
 		g, err := New(target, c, draft)
 		if err != nil {
@@ -193,7 +193,7 @@ func TestMeasuredThreshold(t *testing.T) {
 			var now time.Duration
 			slow := costlyTarget{target, &now, 20 * ms}
 			c := Config{Drafter: drafter, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 5, TopK: 3, Nodes: 16,
-				Fitted: Fitted{Head: true}}
+				Fitted: Fitted{Head: &adapt.AcceptanceHead{}}}
 			first := 0
 			p, err := c.Parts(slow, costly{draft, &now, level, &first})
 			if err != nil {
@@ -295,7 +295,7 @@ func TestAcceptanceEndsEachBranch(t *testing.T) {
 				return all
 			}
 			whole := trees(c)
-			c.Adapt, c.PerBranch, c.Threshold, c.Fitted.Head = AdaptAcceptance, true, h, true
+			c.Adapt, c.PerBranch, c.Threshold, c.Fitted.Head = AdaptAcceptance, true, h, &adapt.AcceptanceHead{}
 			pruned := trees(c)
 			if h == 1 {
 				if !reflect.DeepEqual(whole, pruned) {
@@ -334,7 +334,7 @@ func TestTimesOutliveARequest(t *testing.T) {
 		draft := spectest.NewDraft(target, 600, 0.1)
 		draft.Accept = true
 		c := Config{Drafter: drafter, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 5, TopK: 3, Nodes: 16,
-			Fitted: Fitted{Head: true, Times: &adapt.PassTimes{}}}
+			Fitted: Fitted{Head: &adapt.AcceptanceHead{}, Times: &adapt.PassTimes{}}}
 		var measured float64
 		for request, known := range []bool{false, true} {
 			p, err := c.Parts(target, draft)
@@ -369,13 +369,47 @@ func acceptanceStopOf(p spec.Parts) *adapt.AcceptanceStop {
 func TestAcceptanceWithoutAHeadIsAnError(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 100, 64)
 	c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 2, TopK: 2, Nodes: 8,
-		Fitted: Fitted{Head: true}}
+		Fitted: Fitted{Head: &adapt.AcceptanceHead{}}}
 	g, err := New(target, c, spectest.NewDraft(target, 100, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := g.Generate(context.Background(), []int32{1}, spec.Options{MaxTokens: 5}, nil); err == nil ||
-		!strings.Contains(err.Error(), "load the draft with its acceptance head") {
+		!strings.Contains(err.Error(), "prepare the draft with an acceptance head") {
 		t.Errorf("levels without estimates: %v", err)
+	}
+}
+
+// TestAcceptanceUse labels acceptance by how each verifier accepts.
+func TestAcceptanceUse(t *testing.T) {
+	for _, c := range []struct {
+		Config
+		temperature float64
+		want        string
+	}{
+		{Config{}, 0, adapt.LabelArgmax},
+		{Config{Verifier: VerifierRejection}, 0, adapt.LabelArgmax},
+		{Config{}, 1, adapt.LabelDraw},
+		{Config{Uncoupled: true}, 1, adapt.LabelProbability},
+		{Config{Verifier: VerifierRejection, Uncoupled: true}, 1, adapt.LabelRatio},
+		{Config{Verifier: VerifierMARS}, 1, adapt.LabelArgmax},
+		{Config{Verifier: VerifierMARS, Settings: Settings{Mode: MARSSampled}}, 1, adapt.LabelDraw},
+		{Config{Verifier: VerifierAdaSD}, 1, adapt.LabelDraw},
+	} {
+		c.Source = SourceEAGLE3
+		want := adapt.AcceptanceUse{Source: SourceEAGLE3, Label: c.want, Temperature: c.temperature}
+		if got := c.AcceptanceUse(c.temperature); got != want {
+			t.Errorf("%s, uncoupled %v: %+v, want %+v", c.Verifier, c.Uncoupled, got, want)
+		}
+		head := &adapt.AcceptanceHead{Source: SourceEAGLE3, Label: c.want}
+		head.Made.Temperature = c.temperature
+		c.Adapt, c.Fitted.Head = AdaptAcceptance, head
+		if err := c.CheckAt(c.temperature); err != nil {
+			t.Error(err)
+		}
+		head.Source = ""
+		if err := c.CheckAt(c.temperature); err == nil {
+			t.Errorf("%s: a head of the draft model was not refused", c.Verifier)
+		}
 	}
 }

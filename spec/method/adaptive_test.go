@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/spec/spectest"
 )
 
@@ -14,7 +15,7 @@ func adaptive() []spectest.Setting {
 	var all []spectest.Setting
 	add := func(name string, c Config) {
 		parts := func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
-			d.Accept = c.Fitted.Head
+			d.Accept = c.Fitted.Head != nil
 			p, err := c.Parts(t, d)
 			if err != nil {
 				panic(err)
@@ -47,7 +48,7 @@ func adaptive() []spectest.Setting {
 	add("c2t, chain", c2t(func(c *Config) { c.Drafter = DrafterChain }))
 	head := func(edit func(*Config)) Config {
 		c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 4, TopK: 3,
-			Nodes: 14, Fitted: Fitted{Head: true}}
+			Nodes: 14, Fitted: Fitted{Head: &adapt.AcceptanceHead{}}}
 		edit(&c)
 		return c
 	}

@@ -54,7 +54,7 @@ func combination(drafter, policy, verifier string) Config {
 			Features: []string{adapt.FeatureProbability}, Mean: []float64{0}, Scale: []float64{1},
 			Hidden: [][]float64{{1}}, HiddenBias: []float64{0}, Output: []float64{16}, OutputBias: -2,
 		},
-		Head: true,
+		Head: &adapt.AcceptanceHead{},
 	}
 	switch policy {
 	case AdaptAcceptance:

@@ -90,8 +90,7 @@ type Config struct {
 type Fitted struct {
 	Hetero *adapt.HeteroCalibration
 	C2T    *adapt.C2TClassifier
-	// Head tells that the draft was loaded with an acceptance head, so that levels carry Accepts.
-	Head bool
+	Head   *adapt.AcceptanceHead // levels carry its estimates
 	// Times are those of passes with an acceptance head on this device, kept from request to request.
 	Times *adapt.PassTimes
 	// Costs are the costs of passes on this device, kept from request to request.

@@ -13,7 +13,7 @@ func named(c Config) spectest.Setting {
 	name := fmt.Sprintf("%s/%s/%s/d%d/k%d/N%d/%v", c.Drafter, c.Adapt, c.Verifier, c.Depth, c.TopK, c.Nodes,
 		c.Uncoupled)
 	return spectest.Setting{Name: name, Parts: func(t *spectest.Target, d *spectest.DraftModel) spec.Parts {
-		d.Accept = c.Fitted.Head
+		d.Accept = c.Fitted.Head != nil
 		p, err := c.Parts(t, d)
 		if err != nil {
 			panic(err)

@@ -171,7 +171,10 @@ func (c Config) Exactness() Exactness { return verifierNamed(c.Verifier).Exactne
 // temperature. The caller adds the models and the kinds of adjustment.
 func (c Config) Programs(temperature float64, lim spec.Limits) spec.Programs {
 	c = c.At(temperature)
-	p := spec.Programs{Budget: c.Budget(), Joint: c.Joins(), Accepts: c.Adapt == AdaptAcceptance}
+	p := spec.Programs{Budget: c.Budget(), Joint: c.Joins()}
+	if c.Adapt == AdaptAcceptance {
+		p.Estimator = &c.Fitted.Head.Estimator
+	}
 	p.Depth, p.Widths = p.Budget.Levels-1, []int{p.Budget.Width}
 	d, v := drafterNamed(c.Drafter), verifierNamed(c.Verifier)
 	if v.sampled == c.Drafter {
@@ -334,8 +337,11 @@ var adapterRows = []Adapter{
 			}
 		}},
 	{Name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, check: checkAcceptance,
-		lacks: func(f *Fitted) bool { return !f.Head },
+		lacks: func(f *Fitted) bool { return f.Head == nil },
 		Need:  "an acceptance head for this draft; make one with foretoken train acceptance-head",
+		covers: func(c *Config, temperature float64) error {
+			return c.Fitted.Head.Covers(c.AcceptanceUse(temperature))
+		},
 		programs: func(c *Config, p *spec.Programs) {
 			if c.PerBranch && c.Drafter == DrafterEAGLE2 {
 				p.Draft = spec.DraftExpanded
@@ -353,6 +359,20 @@ func checkAcceptance(c *Config) error {
 		return spec.Refuse("per_branch", "excludes any: one lost branch ends itself, or the tree")
 	}
 	return nil
+}
+
+// AcceptanceUse returns what an acceptance head has to estimate: by which rule the verifier accepts drafted tokens.
+func (c Config) AcceptanceUse(temperature float64) adapt.AcceptanceUse {
+	use := adapt.AcceptanceUse{Source: c.Source, Label: adapt.LabelDraw, Temperature: temperature}
+	switch {
+	case temperature == 0 || c.emitsArgmax():
+		use.Label = adapt.LabelArgmax
+	case verifierNamed(c.Verifier).Exactness == ExactDistribution:
+		use.Label = adapt.LabelRatio
+	case c.Uncoupled:
+		use.Label = adapt.LabelProbability
+	}
+	return use
 }
 
 func checkC2T(c *Config) error {

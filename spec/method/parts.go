@@ -202,9 +202,10 @@ func (c Config) adaEDL() *adapt.AdaEDL {
 
 // uncoupled tells whether candidates are ranked without the target's noise. A target that
 // emits its most likely token whatever the temperature draws with none.
-func (c Config) uncoupled() bool {
-	return c.Uncoupled || c.Verifier == VerifierMARS && c.Mode != MARSSampled
-}
+func (c Config) uncoupled() bool { return c.Uncoupled || c.emitsArgmax() }
+
+// emitsArgmax tells whether the target emits its most likely token at any temperature.
+func (c Config) emitsArgmax() bool { return c.Verifier == VerifierMARS && c.Mode != MARSSampled }
 
 // chainParts sets the drafter of a chain and the rule that ends it.
 func chainParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {

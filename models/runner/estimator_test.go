@@ -1,7 +1,7 @@
 package runner
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"foretoken/models/graph"
+	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
 
-// testHead returns a head with random weights whose estimates spread over (0, 1).
-func testHead(dim, layers int) *Head {
+// testEstimator returns an acceptance head with random weights whose estimates spread over (0, 1).
+func testEstimator(dim, layers int) *spec.Estimator {
 	rng := rand.New(rand.NewPCG(uint64(dim), uint64(layers)))
 	normals := func(n int, scale float64) []float32 {
 		x := make([]float32, n)
@@ -24,15 +25,12 @@ func testHead(dim, layers int) *Head {
 		}
 		return x
 	}
-	id := spec.ModelID{Name: "m.gguf", Bytes: 1234, Hash: "0123456789", Quantisation: "F32"}
-	h := &Head{Dim: dim, Label: LabelDraw, CalibrationHeader: spec.CalibrationHeader{
-		Fingerprint: spec.Fingerprint{Target: id, Draft: id}, Made: spec.Made{Prompts: "p [ 1 ]", Requests: 1}},
-		Weight: normals(dim, 0.5/math.Sqrt(float64(dim))), Bias: 0.25}
+	e := &spec.Estimator{Dim: dim, Weight: normals(dim, 0.5/math.Sqrt(float64(dim))), Bias: 0.25}
 	for range layers {
-		h.Layers = append(h.Layers, HeadLayer{Weight: normals(dim*dim, 1/math.Sqrt(float64(dim))),
+		e.Layers = append(e.Layers, spec.EstimatorLayer{Weight: normals(dim*dim, 1/math.Sqrt(float64(dim))),
 			Bias: normals(dim, 0.3)})
 	}
-	return h
+	return e
 }
 
 // hiddenStates returns the final hidden states of every position: (len(tokens), dim).
@@ -91,11 +89,11 @@ func TestEstimates(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
 		const k = 3
-		if err := d.Prepare(growth(1, k, false)); err != nil { // before SetHead
+		if err := d.Prepare(growth(1, k, false)); err != nil { // before there is a head
 			t.Fatal(err)
 		}
 		lowest, highest := 1.0, 0.0
-		check := func(what string, h *Head, tokens []int32, got float32) {
+		check := func(what string, h *spec.Estimator, tokens []int32, got float32) {
 			t.Helper()
 			hidden, err := hiddenStates(d, tokens)
 			if err != nil {
@@ -107,13 +105,10 @@ func TestEstimates(t *testing.T) {
 			}
 			lowest, highest = min(lowest, want), max(highest, want)
 		}
-		for layers := 1; layers <= 2; layers++ {
-			h := testHead(d.Graph.Arch.Dim, layers)
-			if err := d.SetHead(h); err != nil {
-				t.Fatal(err)
-			}
+		for layers := range spec.MostEstimatorLayers + 1 {
+			h := testEstimator(d.Graph.Arch.Dim, layers)
 			programs := growth(4, k, true)
-			programs.Accepts = true
+			programs.Estimator = h
 			if err := d.Prepare(programs); err != nil {
 				t.Fatal(err)
 			}
@@ -176,84 +171,114 @@ func TestEstimates(t *testing.T) {
 			t.Fatalf("all estimates are between %g and %g: the test would not see a wrong hidden state", lowest,
 				highest)
 		}
-		if err := d.SetHead(nil); err != nil || d.head != nil {
-			t.Fatal("the head was not taken away", err)
+	})
+}
+
+// TestEstimatesOfAHead compares the estimates for an EAGLE-3 head's drafts with the acceptance head applied to the
+// hidden states of the same tokens.
+func TestEstimatesOfAHead(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, d, _ := headed(t, dev, safetensors.F32, false, graph.Options{})
+		h := testEstimator(d.Graph.Arch.Dim, 1)
+		programs := growth(3, 2, true)
+		programs.Estimator = h
+		if err := cmp.Or(d.Prepare(programs), target.Prefill(background, text)); err != nil {
+			t.Fatal(err)
+		}
+		pending := text[len(text)-2:]
+		prefilled(t, d, text[:len(text)-2])
+		levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: pending, Depth: 3, K: 2}))
+		lowest, highest := 1.0, 0.0
+		for level := 1; level < len(levels); level++ {
+			for beam, got := range levels[level].Accepts {
+				path, _ := pathTo(levels, level-1, int32(beam))
+				prefilled(t, d, text[:len(text)-2])
+				var states [][]float32
+				err := d.HiddenAhead(background, pending, path, func(x []float32) {
+					states = append(states, slices.Clone(x))
+				})
+				if err != nil || len(states) != level || d.Len() != len(text) {
+					t.Fatalf("%d states of %v, %d tokens in the sequence: %v", len(states), path, d.Len(), err)
+				}
+				want := h.Apply(states[level-1])
+				if !(math.Abs(float64(got)-want) < 2e-5) {
+					t.Errorf("level %d, beam %d: the estimate is %g, want %g", level, beam, got, want)
+				}
+				lowest, highest = min(lowest, want), max(highest, want)
+			}
+		}
+		if highest-lowest < 0.05 {
+			t.Errorf("all estimates are between %g and %g", lowest, highest)
+		}
+		for _, n := range []int{0, maxPasses + 1} {
+			if err := d.HiddenAhead(background, pending, make([]int32, n), nil); err == nil {
+				t.Errorf("hidden states of %d tokens were not refused", n)
+			}
 		}
 	})
 }
 
-func TestHeadFile(t *testing.T) {
-	for layers := 1; layers <= 2; layers++ {
-		h := testHead(8, layers)
-		data, err := h.Encode()
+// TestHiddenAheadOfADraft compares the bits with those of the same text in one piece.
+func TestHiddenAheadOfADraft(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "tiny-f32", graph.Options{})
+		dim := d.Graph.Arch.Dim
+		want, err := hiddenStates(d, slices.Concat(text, text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := ParseHead("head.json", data)
-		if err != nil {
-			t.Fatal(err)
+		long := slices.Concat(text, text)
+		prefilled(t, d, long[:10])
+		var got []float32
+		for _, at := range []int{12, 17} {
+			err := d.HiddenAhead(background, long[d.Len():at], long[at:at+5],
+				func(x []float32) { got = append(got, x...) })
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", h) {
-			t.Fatalf("read %+v, wrote %+v", got, h)
+		if !slices.Equal(got, want[12*dim:22*dim]) {
+			t.Error("other bits than those of the text")
 		}
-	}
+	})
 }
 
-// TestHeadFileRefused checks that errors name the wrong field of a file.
-func TestHeadFileRefused(t *testing.T) {
-	data, err := testHead(4, 1).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	layer := func(o map[string]any) map[string]any { return o["layers"].([]any)[0].(map[string]any) }
-	for _, c := range []struct {
-		what string
-		edit func(o map[string]any)
-		want string
-	}{
-		{"another kind", func(o map[string]any) { o["kind"] = "hetero" }, `kind is "hetero"`},
-		{"another version", func(o map[string]any) { o["version"] = 2 }, "version is 2"},
-		{"no width", func(o map[string]any) { delete(o, "dim") }, "field dim is 0"},
-		{"another width", func(o map[string]any) { o["dim"] = 5 }, "layers[0].weight has 16 weights, want 25"},
-		{"no label", func(o map[string]any) { o["label"] = "" }, "field label"},
-		{"no layers", func(o map[string]any) { o["layers"] = []any{} }, "has 0 layers"},
-		{"three layers", func(o map[string]any) { o["layers"] = []any{layer(o), layer(o), layer(o)} }, "has 3 layers"},
-		{"not base64", func(o map[string]any) { layer(o)["bias"] = "!" }, "base64"},
-		{"half a float", func(o map[string]any) { layer(o)["bias"] = "AAA=" }, "2 bytes"},
-		{"not a number", func(o map[string]any) {
-			o["weight"] = "AADAfwAAAAAAAAAAAAAAAA=="
-		}, "field weight: weight 0 is NaN"},
-		{"a field that is none", func(o map[string]any) { o["beta"] = 1 }, "beta"},
-	} {
-		var o map[string]any
-		if err := json.Unmarshal(data, &o); err != nil {
-			t.Fatal(err)
-		}
-		c.edit(o)
-		edited, err := json.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = ParseHead("head.json", edited); err == nil || !strings.Contains(err.Error(), c.want) ||
-			!strings.Contains(err.Error(), "head.json") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want something with %q", c.what, err, c.want)
-		}
-	}
-}
-
-// TestHeadRefused sets a head of another draft.
-func TestHeadRefused(t *testing.T) {
-	h := testHead(8, 1)
-	other := h.Fingerprint
-	other.Draft.Hash = "another"
-	if err := h.Matches(h.Fingerprint); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Matches(other); err == nil || !strings.Contains(err.Error(), "foretoken train acceptance-head") {
-		t.Fatal(err)
-	}
+// TestHeadsTakeTurns has heads of equally many layers share their buffers and programs.
+func TestHeadsTakeTurns(t *testing.T) {
 	d := loadDraft(t, accelerator(t), "tiny-f32", graph.Options{})
-	if err := d.SetHead(h); err == nil || !strings.Contains(err.Error(), "hidden states have 8 elements") {
+	var first [2][]float32
+	var before webgpu.Counters
+	programs := growth(2, 2, false)
+	heads := []*spec.Estimator{testEstimator(d.Graph.Arch.Dim, 1), testEstimator(d.Graph.Arch.Dim, 1)}
+	heads[1].Weight[0] += 1
+	for turn := range 4 {
+		programs.Estimator = heads[turn%2]
+		if err := d.Prepare(programs); err != nil {
+			t.Fatal(err)
+		}
+		prefilled(t, d, text[:len(text)-1])
+		levels := mustLevels(t)(d.Draft(background, spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: 2}))
+		if got := slices.Concat(levels[1].Accepts, levels[2].Accepts); turn < 2 {
+			first[turn] = got
+		} else if !slices.Equal(got, first[turn%2]) {
+			t.Errorf("turn %d: estimates %v, want %v", turn, got, first[turn%2])
+		}
+		now := d.Graph.Dev.Counters()
+		if turn > 0 && (now.Programs != before.Programs || now.Buffers != before.Buffers) {
+			t.Errorf("turn %d: from %+v to %+v", turn, before, now)
+		}
+		before = now
+	}
+	if slices.Equal(first[0], first[1]) {
+		t.Error("two heads give the same estimates")
+	}
+}
+
+// TestEstimatorRefused prepares for a head of another draft.
+func TestEstimatorRefused(t *testing.T) {
+	d := loadDraft(t, accelerator(t), "tiny-f32", graph.Options{})
+	err := d.Prepare(spec.Programs{Estimator: testEstimator(8, 1)})
+	if err == nil || !strings.Contains(err.Error(), "hidden states have 8 elements") {
 		t.Fatal(err)
 	}
 }
