@@ -234,7 +234,7 @@ func (b *groupBuilder) rows(rows []SuiteRow, v variables, at string) error {
 // row adds a method and compares it with the row called against at the same temperature, unless that is "".
 func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 	text := map[*string]string{}
-	for _, s := range []*string{&r.Name, &r.Method, &r.Against, &r.Bins, &r.Classifier} {
+	for _, s := range []*string{&r.Name, &r.Method, &r.Against, &r.Bins, &r.Classifier, &r.Acceptance} {
 		var err error
 		if text[s], err = v.in(*s); err != nil {
 			return err
@@ -283,6 +283,9 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 	}
 	if file := text[&r.Classifier]; file != "" {
 		b.classifier(m, file, r.AnyPair)
+	}
+	if file := text[&r.Acceptance]; file != "" {
+		b.acceptance(m, file)
 	}
 	b.group.Methods, b.group.Rows = append(b.group.Methods, *m), append(b.group.Rows, name)
 	if against != "" && against != name {
@@ -365,6 +368,24 @@ func (b *groupBuilder) bins(m *Method, file string) {
 		}
 		if err == nil {
 			m.Request.Fitted.Hetero = h
+		}
+		return err
+	})
+}
+
+// acceptance sets a method's acceptance head from a file, which must be for how the method drafts and verifies.
+func (b *groupBuilder) acceptance(m *Method, file string) {
+	b.artefact(m, file, func(data []byte) error {
+		h, err := adapt.ParseAcceptance(file, data)
+		use := m.Request.Config().AcceptanceUse(m.Request.Sampling().Temperature)
+		if err == nil && b.o.Pair != (spec.Fingerprint{}) {
+			err = h.Matches(b.o.Pair, use)
+		}
+		if err == nil {
+			err = h.Covers(use)
+		}
+		if err == nil {
+			m.Request.Fitted.Head = h
 		}
 		return err
 	})

@@ -276,6 +276,43 @@ func TestSuiteSaysWhichFilesAreMissing(t *testing.T) {
 	}
 }
 
+// TestSuiteChecksAcceptanceHeads gives rows a head that was trained for temperature 0 and the EAGLE-3 head.
+func TestSuiteChecksAcceptanceHeads(t *testing.T) {
+	id := spec.ModelID{Name: "m", Bytes: 1, Hash: "00", Quantisation: "f32"}
+	head := &adapt.AcceptanceHead{Source: "eagle3", Label: adapt.LabelArgmax,
+		Estimator: spec.Estimator{Dim: 1, Weight: spec.Floats{1}}}
+	head.Fingerprint = spec.Fingerprint{Target: id, Draft: id}
+	text, err := head.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(string) ([]byte, error) { return text, nil }
+	other := head.Fingerprint
+	other.Draft.Hash = "11"
+	for _, c := range []struct {
+		source string
+		pair   spec.Fingerprint
+		fits   bool
+	}{{"eagle3", head.Fingerprint, true}, {"eagle3", other, false}, {"", head.Fingerprint, false}} {
+		g := pathGroups(t, "papers/acceptance-main", SuiteOptions{Artefact: read, Source: c.source, Pair: c.pair})
+		rows := 0
+		for _, m := range g[0].Methods {
+			if m.Request.Config().Adapt != "acceptance" {
+				continue
+			}
+			fits := c.fits && m.Request.Temperature == 0
+			if (m.Missing == "") != fits || (m.Request.Fitted.Head != nil) != fits ||
+				!fits && !strings.Contains(m.Missing, "foretoken train acceptance-head") {
+				t.Errorf("source %q, %s: missing %q", c.source, m.Name, m.Missing)
+			}
+			rows++
+		}
+		if rows < 18 {
+			t.Errorf("%d rows with a head", rows)
+		}
+	}
+}
+
 func TestTokensAtEqualLength(t *testing.T) {
 	row := func(length, tokens float64) *Row {
 		return &Row{AcceptanceLength: Measure{Mean: length}, Tokens: Measure{Mean: 10 * tokens},
