@@ -15,7 +15,7 @@ const (
 	ConfigName = "demo/eagle3.json" // of the head
 )
 
-//go:embed calibration.json c2t.json acceptance-head.json
+//go:embed calibration.json c2t.json acceptance-head.json acceptance-heads.json
 var fitted embed.FS
 
 // File is one of the files that hold what was fitted to the pair.
@@ -24,7 +24,7 @@ type File struct {
 	Data []byte
 }
 
-// Calibrations are HeteroSpec's entropy bins, C2T's classifier and the acceptance head of
+// Calibrations are HeteroSpec's entropy bins, C2T's classifier and the acceptance heads of
 // the pair, as the commands of README.md made them; each file names its kind.
 func Calibrations() []File {
 	entries, err := fitted.ReadDir(".")
