@@ -2,7 +2,7 @@
  * Runs in the page before its scripts, for walk.mjs: records what a console would show as errors, finds the controls
  * that can be seen, and tells what each has done.
  */
-const walk = (globalThis.walk = { errors: [], saved: 0, loaded: 0, effects: 0 });
+const walk = (globalThis.walk = { errors: [], saved: 0, loaded: 0, effects: 0, shift: 0 });
 
 const failed = ({ message, target }) => walk.errors.push(message ?? `${target.localName} did not load`);
 addEventListener("error", failed, true);
@@ -11,6 +11,11 @@ addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI }) 
   walk.errors.push(`policy: ${violatedDirective} ${blockedURI}`),
 );
 addEventListener("foretoken-ready", () => walk.loaded++);
+if (PerformanceObserver.supportedEntryTypes.includes("layout-shift"))
+  new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => (walk.shift += value))).observe({
+    type: "layout-shift",
+    buffered: true,
+  });
 const { error } = console;
 console.error = (...told) => {
   walk.errors.push(told.join(" "));

@@ -20,7 +20,8 @@ export class ModelChoice {
   #picker: Picker | undefined;
   #opening: Promise<Picker> | undefined;
   #inviting: Promise<HTMLElement> | undefined;
-  #styled = false;
+  /** The code of offers, once loaded: from then on they come before the next frame. */
+  #offering: typeof import("./offer.ts") | undefined;
   #blocked = false;
   /** The models of the present load, the hub of their names, and where its button is. */
   #load: { models: Models; hub: string | undefined; place: Element | undefined } | undefined;
@@ -60,10 +61,10 @@ export class ModelChoice {
 
   /** Returns the offers of models that can chat; `builtin`: they say why the built-in pair does not. */
   async offers(builtin: boolean): Promise<HTMLElement> {
-    const { chatOffers, offerStyle } = await import("./offer.ts");
-    if (!this.#styled) (this.#view.root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(offerStyle));
-    this.#styled = true;
-    return chatOffers(this.#options(), builtin, () => void this.showKept().then((picker) => picker.showKept()));
+    const code = this.#offering ?? (await import("./offer.ts"));
+    if (!this.#offering) (this.#view.root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(code.offerStyle));
+    this.#offering = code;
+    return code.chatOffers(this.#options(), builtin, () => void this.showKept().then((picker) => picker.showKept()));
   }
 
   /** Shows these offers in place of text and figures, while `wanted`. */
@@ -96,7 +97,7 @@ export class ModelChoice {
     };
   }
 
-  /** Says that a load begins. Its download is shown where its button is, or above the text if no button began it. */
+  /** Says that a load begins. Its download is shown where its button is, or above the text. */
   begin(models: Models, hub: string | undefined): void {
     this.#load = { models, hub, place: this.#place };
     this.#place = undefined;
@@ -136,7 +137,9 @@ export class ModelChoice {
   /** Shows a step of the load; `line` says it in words. */
   progress(progress: Progress, line: string): void {
     this.#picker?.showStatus(line);
-    if (progress.stage === "download" && progress.done < progress.total && this.#load) this.#show();
+    // The progress bar shows a load that no button began; the card offers to go on with what is kept of it.
+    const kept = this.#load && this.#load.models.cache !== "off";
+    if (kept && progress.stage === "download" && progress.done < progress.total) this.#show();
     void this.#card?.then((card) => card.progress(progress, line));
   }
 
