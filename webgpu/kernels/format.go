@@ -19,6 +19,8 @@ const (
 	Q5_0
 	Q5_1
 	IQ4_NL
+	Q1_0
+	Q2_0
 	Q2_K
 	Q3_K
 	Q4_K
@@ -46,16 +48,18 @@ var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
 	BF16:   {"bf16", 4, 2, 0, 4, 1, "unpack_bf16"},
-	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "words fields unpack_q8_0"},
-	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "words fields unpack_q4_0"},
-	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_halves fields unpack_q4_1"},
-	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "fields unpack_q5_0"},
-	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_halves fields unpack_q5_1"},
+	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "words fields unpack_q8_0 codes"},
+	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "words fields unpack_q4_0 codes"},
+	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_halves fields unpack_q4_1 codes"},
+	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "fields unpack_q5_0 codes"},
+	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_halves fields unpack_q5_1 codes"},
 	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_iq4_nl"},
-	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_halves fields unpack_q2_k"},
-	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "fields unpack_q3_k"},
-	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words fields unpack_pairs unpack_q4_k"},
-	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "fields unpack_pairs unpack_q5_k"},
+	Q1_0:   {"q1_0", 128, 4, 1, 32, 4, "words fields unpack_q1_0 codes"},
+	Q2_0:   {"q2_0", 64, 4, 1, 16, 4, "words fields unpack_q2_0 codes"},
+	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_halves fields unpack_q2_k codes"},
+	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "fields unpack_q3_k codes"},
+	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words fields unpack_pairs unpack_q4_k codes"},
+	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "fields unpack_pairs unpack_q5_k codes"},
 	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "fields words_q6_k unpack_q6_k"},
 }
 
@@ -82,7 +86,7 @@ func (f Format) Files() string { return layouts[f].files }
 // Fetched returns how many steps a lane of a workgroup fetches at once, and the shaders that fetch and unpack them.
 func (f Format) Fetched() (steps int, files string) {
 	files = onGPUs.Replace(layouts[f].files)
-	if words, rest, _ := strings.Cut(files, " "); words == "words" {
+	if words, rest, _ := strings.Cut(files, " "); words == "words" && f.Step() <= 16 {
 		return 2, "two_words " + rest
 	}
 	return 1, files + " each"
@@ -92,11 +96,14 @@ func (f Format) Fetched() (steps int, files string) {
 var onGPUs = strings.NewReplacer("fields ", "fields_f16 ")
 
 // Packed reports whether the format has packed products, see package matmul: the formats of most files have.
-func (f Format) Packed() bool { return f == Q8_0 || f == Q4_0 || f == Q4_K || f == Q6_K }
+func (f Format) Packed() bool {
+	return f == Q8_0 || f == Q4_0 || f == Q1_0 || f == Q2_0 || f == Q4_K || f == Q6_K
+}
 
 // PackedFiles returns the shaders that fetch and unpack the format for packed products.
 func (f Format) PackedFiles() string {
-	return strings.Replace(onGPUs.Replace(layouts[f].files), "words", "four_words", 1) + " packed_" + f.String()
+	files := strings.TrimSuffix(onGPUs.Replace(layouts[f].files), " codes")
+	return strings.Replace(files, "words", "four_words", 1) + " packed_codes"
 }
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.

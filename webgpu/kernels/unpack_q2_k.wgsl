@@ -8,6 +8,8 @@
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
+const BITS = 2u;
+const AT = 2u;
 alias Scale = vec4<f32>; // scale and minimum of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
     let word = ((row * P.steps + (step >> 4u) * 16u) >> 1u) + ((step >> 3u) & 1u) * 4u + (step & 3u);
@@ -19,9 +21,9 @@ fn scale(row: u32, step: u32) -> vec4<f32> {
     let w = scales[block + ((step >> 4u) & 1u) * 2u + ((step >> 2u) & 1u)] >> (8u * ((step >> 3u) & 1u));
     return vec4<f32>(vec4<u32>(w & 15u, (w >> 4u) & 15u, (w >> 16u) & 15u, (w >> 20u) & 15u)) * vec4<f32>(d, d);
 }
-fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
-    let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
-    return s.x * fields(raw.x, part * 2u, 2u) - (4.0 * s.x + s.y);
+fn codes(raw: vec4<u32>, part: u32) -> u32 { return raw.x; }
+fn factors(scale: Scale, part: u32) -> vec2<f32> {
+    return select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
 }
 fn place(step: u32, part: u32) -> u32 {
     return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);

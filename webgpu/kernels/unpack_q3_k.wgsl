@@ -6,6 +6,8 @@
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
+const BITS = 3u;
+const AT = 0u;
 alias Scale = vec2<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
     let block = (row * (P.steps >> 5u) + (step >> 5u)) * 24u;
@@ -24,10 +26,12 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
     let s = vec2<u32>((low & 15u) | ((high & 3u) << 4u), ((low >> 16u) & 15u) | (((high >> 16u) & 3u) << 4u));
     return bitcast<f32>(scales[block]) * (vec2<f32>(s) - vec2<f32>(32.0, 32.0));
 }
-fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
-    let q = ((raw.x >> (part * 2u)) & 0x03030303u) | (((raw.y >> part) & 0x01010101u) * 4u);
+fn codes(raw: vec4<u32>, part: u32) -> u32 {
+    return ((raw.x >> (part * 2u)) & 0x03030303u) | (((raw.y >> part) & 0x01010101u) * 4u);
+}
+fn factors(scale: Scale, part: u32) -> vec2<f32> {
     let s = select(scale.x, scale.y, part == 1u);
-    return s * fields(q, 0u, 3u) - 12.0 * s;
+    return vec2<f32>(s, 4.0 * s);
 }
 fn place(step: u32, part: u32) -> u32 {
     return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);

@@ -5,6 +5,8 @@
 // numbers masks nibbles in place, as in unpack_q8_0; the highest one is signed.
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
+const BITS = 4u;
+const AT = 4u;
 alias Scale = f32;
 fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
@@ -20,7 +22,6 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
 fn unit(part: u32) -> vec4<f32> {
     return select(1.0, 0.0625, part == 1u) * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
 }
-fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
-    return scale * fields(raw.x, part * 4u, 4u) - 24.0 * scale;
-}
+fn codes(raw: vec4<u32>, part: u32) -> u32 { return raw.x; }
+fn factors(scale: Scale, part: u32) -> vec2<f32> { return vec2<f32>(scale, 8.0 * scale); }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -7,6 +7,8 @@
 // A step is one word of lower bits; four steps in a row share their two scales.
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
+const BITS = 6u;
+const AT = 0u;
 alias Scale = vec2<f32>; // of each part
 
 // signed_byte returns byte i of a word as a signed number.
@@ -19,9 +21,16 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
     return bitcast<f32>(scales[block + 4u])
         * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
 }
-// The offset is taken off first, because a scale of 18 bits times the sum of seven would be rounded.
+fn codes(raw: vec4<u32>, part: u32) -> u32 {
+    return ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
+}
+fn factors(scale: vec2<f32>, part: u32) -> vec2<f32> {
+    let s = select(scale.x, scale.y, part == 1u);
+    return vec2<f32>(s, 32.0 * s);
+}
+// As in codes.wgsl, but for the offset, which is taken off first, because a scale of 18 bits times the sum of seven
+// would be rounded.
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
-    let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
-    return select(scale.x, scale.y, part == 1u) * (fields(q, 0u, 6u) - 96.0);
+    return factors(scale, part).x * (fields(codes(raw, part), 0u, BITS) - 96.0);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 4u) * 32u + part * 16u + (step & 15u); }

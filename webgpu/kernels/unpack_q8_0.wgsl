@@ -6,6 +6,8 @@
 // their sign.
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
+const BITS = 8u;
+const AT = 0u;
 alias Scale = f32;
 fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 3u) + (step >> 3u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
@@ -15,7 +17,6 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
         - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
 }
 fn unit(part: u32) -> vec4<f32> { return vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8); }
-fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
-    return scale * fields(raw.x ^ 0x80808080u, 0u, 8u) - 384.0 * scale;
-}
+fn codes(raw: vec4<u32>, part: u32) -> u32 { return raw.x ^ 0x80808080u; }
+fn factors(scale: Scale, part: u32) -> vec2<f32> { return vec2<f32>(scale, 128.0 * scale); }
 fn place(step: u32, part: u32) -> u32 { return step; }

@@ -68,6 +68,16 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 		for i := range dst {
 			dst[i] = d * levels[nibble(q, i)]
 		}
+	case Q1_0:
+		d := Float(s[0])
+		for i := range dst {
+			dst[i] = d * float64(int(byteOf(q, i%16)>>(i/16)&1)*2-1)
+		}
+	case Q2_0:
+		d := Float(s[0])
+		for i := range dst {
+			dst[i] = d * float64(int(byteOf(q, i%16)>>(i/16*2)&3)-1)
+		}
 	case Q2_K:
 		d, dmin := halves(s[4])
 		for i := range dst {

@@ -41,7 +41,7 @@ func ofRows(order []int, value func(row int) uint32) []uint32 {
 func productBits(b kerneltest.Bench) (all []bitsProgram) {
 	const rows, eps = 68, 1e-5
 	for f := range kernels.Formats {
-		cols := 352
+		cols := kerneltest.Cols(f, 352)
 		if f.Block() == 256 {
 			cols = 768
 		}

@@ -9,6 +9,9 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
+// Cols returns the smallest number of columns, at least `least`, that a format's blocks divide.
+func Cols(f kernels.Format, least int) int { return (least + f.Block() - 1) / f.Block() * f.Block() }
+
 // Weight holds random weights as the device stores them, and as floats.
 type Weight struct {
 	Format     kernels.Format
@@ -63,7 +66,7 @@ func testScales(rng *rand.Rand, f kernels.Format) []uint32 {
 		s[i] = rng.Uint32()
 	}
 	switch f {
-	case kernels.Q8_0, kernels.Q4_0, kernels.Q5_0, kernels.IQ4_NL, kernels.Q3_K:
+	case kernels.Q8_0, kernels.Q4_0, kernels.Q5_0, kernels.IQ4_NL, kernels.Q1_0, kernels.Q2_0, kernels.Q3_K:
 		s[0] = math.Float32bits(half.Float32()) // a half in a file
 	case kernels.Q6_K:
 		s[4] = math.Float32bits(half.Float32())

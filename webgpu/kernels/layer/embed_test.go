@@ -14,7 +14,7 @@ func TestEmbed(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		for f := range kernels.Formats {
-			cols := (96 + f.Block() - 1) / f.Block() * f.Block() * 2
+			cols := kerneltest.Cols(f, 96) * 2
 			w := kerneltest.NewWeight(f, 131, cols)
 			up := w.Upload(b, 50)
 			for m, times := range map[int]float64{1: 1, 2: 12, 3: 54.5, 64: 1} {

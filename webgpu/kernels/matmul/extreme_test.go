@@ -46,7 +46,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 func TestMatMulExtremes(t *testing.T) {
 	b := kerneltest.New(t, openHost(t))
 	for f := range kernels.Formats {
-		w := kerneltest.NewWeight(f, 7, max(160, f.Block()))
+		w := kerneltest.NewWeight(f, 7, kerneltest.Cols(f, 160))
 		up := w.Upload(b, w.Rows)
 		x := kerneltest.Normals(3, 64*w.Cols)
 		for i := range 64 {

@@ -14,8 +14,8 @@ import (
 // shown reports whether a format is tested in every tile of both kinds. It represents the formats with the same loop
 // and the same steps between scales, which differ only in unpacking.
 func shown(f kernels.Format) bool {
-	return kerneltest.Full() || f == kernels.F32 || f == kernels.Q8_0 || f == kernels.Q4_0 || f == kernels.Q2_K ||
-		f == kernels.Q4_K
+	return kerneltest.Full() || f == kernels.F32 || f == kernels.Q8_0 || f == kernels.Q4_0 || f == kernels.Q2_0 ||
+		f == kernels.Q2_K || f == kernels.Q4_K
 }
 
 // superblock reports whether the format has scales for parts of a block.
@@ -87,7 +87,7 @@ func TestMatMul(t *testing.T) {
 				if !kerneltest.Full() && shape[0] == 96 || brief && shape[0] != 64 && (shape[0] != 3 || !f.Packed()) {
 					continue
 				}
-				w := kerneltest.NewWeight(f, shape[0], (shape[1]+f.Block()-1)/f.Block()*f.Block())
+				w := kerneltest.NewWeight(f, shape[0], kerneltest.Cols(f, shape[1]))
 				x := kerneltest.Normals(4, 64*w.Cols)
 				p := times(w, x)
 				off := rounded(w, widened(x))
@@ -193,7 +193,7 @@ func TestMatMulBatchInvariance(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		for f := range kernels.Formats {
-			rows, cols := 33, max(160, f.Block())
+			rows, cols := 33, kerneltest.Cols(f, 160)
 			x := kerneltest.Normals(5, 64*cols)
 			// On a GPU each model checks its own formats when it is loaded.
 			if dev.Info().Backend != "cpu" && (!shown(f) || f == kernels.Q2_K && !kerneltest.Full()) {

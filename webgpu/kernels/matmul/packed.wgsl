@@ -47,7 +47,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             var by: array<vec2<f32>, R>;
             for (var r = 0u; r < R; r = r + 1u) { // unroll
                 w[r] = integers(raw[r], part);
-                by[r] = factors(sc[r], part);
+                by[r] = multipliers(sc[r], part);
             }
             let unit = place(first, part) >> 2u;
             for (var m = 0u; m < TM; m = m + 1u) { // unroll

@@ -47,6 +47,12 @@ INLINE bytes nibbles(const u8 *at) {
   return (bytes){wasm_v128_and(v, bits), wasm_v128_and(wasm_u16x8_shr(v, 4), bits)};
 }
 
+// The fields of some bits at `shift` of 16 bytes, and the next ones, moved to bits from `up` on.
+INLINE bytes two_fields(const u8 *at, u32 shift, u32 width, u32 up) {
+  v128_t v = wasm_v128_load(at), bits = wasm_i8x16_splat((i8)(((1 << width) - 1) << up));
+  return (bytes){wasm_v128_and(shifted(v, shift, up), bits), wasm_v128_and(shifted(v, shift + width, up), bits)};
+}
+
 // Bit i of two bytes, as 16 in byte i.
 INLINE v128_t fifth_bits(v128_t two) {
   v128_t bit = wasm_i8x16_make(1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128);
@@ -90,6 +96,16 @@ INLINE numbers four_bits(bytes v, u32 upper) {
 INLINE numbers all_nibbles(const u8 *at) {
   v128_t v = wasm_v128_load(at);
   return (numbers){{even_four(v, 0), even_four(v, 1), odd_four(v, 0), odd_four(v, 1)}};
+}
+
+// The numbers of two_fields.
+INLINE v128_t even_field(v128_t v, u32 shift, u32 width, u32 up) {
+  return wasm_v128_and(shifted(v, shift, up), wasm_i16x8_splat((i16)(((1 << width) - 1) << up)));
+}
+INLINE numbers four_fields(const u8 *at, u32 shift, u32 width, u32 up) {
+  v128_t v = wasm_v128_load(at);
+  return (numbers){{even_field(v, shift, width, up), even_field(v, shift + width, width, up),
+                    even_field(v, shift + 8, width, up), even_field(v, shift + width + 8, width, up)}};
 }
 
 // Sums of products in integers. For a format with whole scales, `second` is that of the block's last 16.

@@ -27,6 +27,12 @@ INLINE bytes field(bytes v, u32 shift, u32 up, u8 mask) {
 INLINE __m256i twice(const void *at) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(at)); }
 INLINE __m256i upper_four(__m256i v) { return _mm256_srlv_epi32(v, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)); }
 INLINE bytes nibbles(const u8 *at) { return _mm256_and_si256(upper_four(twice(at)), _mm256_set1_epi8(15)); }
+INLINE bytes two_fields(const u8 *at, i32 shift, i32 width, i32 up) {
+  i32 next = shift + width;
+  __m256i by = _mm256_setr_epi32(shift, shift, shift, shift, next, next, next, next);
+  __m256i v = _mm256_slli_epi32(_mm256_srlv_epi32(twice(at), by), up);
+  return _mm256_and_si256(v, _mm256_set1_epi8((char)(((1 << width) - 1) << up)));
+}
 INLINE bytes fifths(const u8 *at) {
   i32 word;
   __builtin_memcpy(&word, at, 4);
@@ -98,6 +104,21 @@ INLINE crossed cross(bytes a, bytes b, bytes c, bytes d) {
 INLINE crossed cross_halves(bytes ab, bytes cd) {
   bytes first = _mm256_unpacklo_epi32(ab, cd), last = _mm256_unpackhi_epi32(ab, cd);
   return (crossed){{field(first, 0, 0, 15), field(first, 4, 0, 15), field(last, 0, 0, 15), field(last, 4, 0, 15)}};
+}
+
+// The same of bytes each of which has a number of every half of a block: one_bit: of four blocks in single bits, which
+// become 2, and `two` has the same 16 bytes twice; else of two blocks in pairs of bits, then of two more. A shift of
+// lanes crosses: no byte moves to another place in its word.
+INLINE crossed cross_fields(bytes two, u32 one_bit) {
+  __m256i by = one_bit ? _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7) : _mm256_setr_epi32(0, 4, 0, 4, 2, 6, 2, 6);
+  crossed c;
+  UNROLL for (i32 k = 0; k < 4; k++) {
+    i32 o = one_bit ? k : k + 4;
+    __m256i words = _mm256_permutevar8x32_epi32(two, _mm256_setr_epi32(k, k, o, o, k, k, o, o));
+    __m256i v = _mm256_srlv_epi32(words, by);
+    c.v[k] = _mm256_and_si256(one_bit ? _mm256_slli_epi32(v, 1) : v, _mm256_set1_epi8(one_bit ? 2 : 3));
+  }
+  return c;
 }
 
 // 32 bytes, of which n times 16 exist; zeros stand for others.

@@ -11,10 +11,11 @@
 #include "bytes.h"
 #endif
 
-enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, FORMATS };
+enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q1_0, Q2_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, FORMATS };
 
 // Expands X for each format with scales.
-#define QUANTISED(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
+#define QUANTISED(X)                                                                                        \
+  X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q1_0) X(Q2_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
 
 // What distinguishes the formats. Words of scales are those of a block, or of a superblock of 256 from Q2_K on.
 // Arguments called `format` and `j` are constants where these functions are inlined.
@@ -25,6 +26,8 @@ INLINE u32 has_wholes(u32 format) { return format == Q2_K || format == Q3_K || f
 // The bits of the unsigned numbers.
 INLINE u32 number_bits(u32 format) {
   switch (format) {
+    case Q1_0:
+    case Q2_0:
     case Q2_K:
       return 2;
     case Q3_K:
@@ -55,16 +58,18 @@ INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
 // Weights of a step, in which parameters count columns: see kernels.Format.Step.
-static inline u32 step_of(u32 format) { return format <= Q8_0 ? 4 : 8; }
+static inline u32 step_of(u32 format) {
+  return format <= Q8_0 ? 4 : format == Q1_0 ? 32 : format == Q2_0 ? 16 : 8;
+}
 
 // Bytes of a row of weights and of its scales.
 static inline u32 row_bytes(u32 format, u32 cols) {
-  static const u8 words[FORMATS] = {32, 16, 16, 8, 4, 4, 5, 5, 4, 2, 3, 4, 5, 6};  // of 32 weights
+  static const u8 words[FORMATS] = {32, 16, 16, 8, 4, 4, 5, 5, 4, 1, 2, 2, 3, 4, 5, 6};  // of 32 weights
   return cols / 4 * words[format] / 2;
 }
 static inline u32 scale_bytes(u32 format, u32 cols) {
-  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 5, 4, 6, 6, 5};
-  return cols / (in_superblocks(format) ? 256 : 32) * 4 * words[format];
+  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 5, 4, 6, 6, 5};
+  return cols / (in_superblocks(format) ? 256 : format == Q1_0 ? 128 : format == Q2_0 ? 64 : 32) * 4 * words[format];
 }
 
 // A unit is a group, or a superblock of two for formats that have them. Functions of a unit take the group in it.
@@ -77,6 +82,10 @@ INLINE u32 unit_words(u32 format) {
     case Q2_K:
     case Q6_K:
       return 5;
+    case Q1_0:
+      return 1;
+    case Q2_0:
+      return 2;
   }
   return 4;
 }
@@ -93,6 +102,12 @@ INLINE v128_t load_words(const void *at, u32 n) {
 }
 INLINE lanes join_words(const void *a, const void *b, u32 n) {
   return n == 4 ? load_lanes(a, b) : join(load_words(a, n), load_words(b, n));
+}
+
+// The scales of two blocks of 64, of which the second exists if n > 2.
+INLINE v128_t two_words(const void *at, u32 n) {
+  const u32 *w = at;
+  return n > 2 ? wasm_u32x4_make(w[0], w[0], w[1], w[1]) : wasm_u32x4_make(w[0], w[0], 0, 0);
 }
 
 // Four bytes as floats.
@@ -119,6 +134,12 @@ INLINE scales unpack_scales(u32 format, const u32 *a, const u32 *b, u32 upper, u
     case Q5_0:
     case IQ4_NL:
       r.scale = join_words(a, b, n);
+      break;
+    case Q1_0:
+      r.scale = splat_words(a, b);
+      break;
+    case Q2_0:
+      r.scale = join(two_words(a, n), two_words(b, n));
       break;
     case Q4_1:
     case Q5_1: {
@@ -167,6 +188,9 @@ INLINE wholes unpack_wholes(u32 format, const u32 *s, u32 upper) {
 // The excess of numbers.
 INLINE u32 excess(u32 format) {
   switch (format) {
+    case Q1_0:
+    case Q2_0:
+      return 1;
     case Q3_K:
       return 4;
     case Q4_0:
@@ -186,6 +210,10 @@ INLINE u32 unit_bytes(u32 format) {
   switch (format) {
     case Q8_0:
       return 128;
+    case Q1_0:
+      return 16;
+    case Q2_0:
+      return 32;
     case Q5_0:
     case Q5_1:
       return 80;
@@ -228,6 +256,10 @@ INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
     case Q5_0:
     case Q5_1:
       return or_bytes(nibbles(q + 20 * j + 4), fifths(q + 20 * j));
+    case Q1_0:
+      return two_fields(q, 2 * j, 1, 1);
+    case Q2_0:
+      return two_fields(q + j / 2 * 16, j % 2 * 4, 2, 0);
     case Q2_K:
       return field(load_bytes(q + 32 * upper), 2 * j, 0, 3);
     case Q3_K:
@@ -252,6 +284,10 @@ INLINE numbers unpack_numbers(u32 format, const u8 *q, u32 upper, u32 j) {
   if (in_planes(format)) return in_bytes(unpack_block(format, q, upper, j));
 #endif
   if (format == Q4_0 || format == Q4_1) return all_nibbles(q + 16 * j);
+#ifndef BYTES256
+  if (format == Q1_0) return four_fields(q, 2 * j, 1, 1);
+  if (format == Q2_0) return four_fields(q + j / 2 * 16, j % 2 * 4, 2, 0);
+#endif
   if (format == Q4_K) return four_bits(load_bytes(q + 64 * upper + j / 2 * 32), j % 2);
   return apart(unpack_block(format, q, upper, j));
 }
@@ -264,6 +300,10 @@ INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
     UNROLL for (u32 k = 0; k < 4; k++)
       if (format == IQ4_NL) c.v[k] = look_up(table_iq4_nl(), c.v[k]);
     return c;
+  }
+  if (format == Q1_0 || format == Q2_0) {
+    bytes two = format == Q1_0 ? twice(q) : load_halves(q, n > 2 ? 2 : 1);
+    return cross_fields(two, format == Q1_0);
   }
   if (in_pairs(format)) {
     crossed c = cross(load_bytes(q), load_bytes(q + 32), load_bytes(q + 64), load_bytes(q + 96));

@@ -1,3 +1,0 @@
-// Q8_0 for packed products, see matmul/packed.wgsl and unpack_q8_0.wgsl.
-fn integers(raw: Raw, part: u32) -> vec4<u32> { return raw.lower; }
-fn factors(scale: f32, part: u32) -> vec2<f32> { return vec2<f32>(scale, 0.0); }
