@@ -15,41 +15,51 @@ import (
 	"github.com/x448/float16"
 )
 
-// byteRange is bytes [from, to) of a block.
-type byteRange struct{ from, to int }
-
-// blockLayout says where the parts of a file's block of weights go on the device: to aligned arrays of quants, bits
-// unchanged, and of scales (see unpack_*.wgsl).
+// blockLayout says where the parts of a file's block of weights go on the device: to aligned arrays of quants and of
+// scales (see unpack_*.wgsl). Floats have neither function: their bits are those of the file.
 type blockLayout struct {
 	format kernels.Format
-	quants byteRange
+	quants func(block []byte, out, spare []uint32) // spare has a word for four weights
 	scales func(block []byte, out []uint32)
 }
 
 var blockLayouts = map[gguf.Type]blockLayout{
-	gguf.F32:   {kernels.F32, byteRange{0, 4}, nil},
-	gguf.F16:   {kernels.F16, byteRange{0, 2}, nil},
-	gguf.BF16:  {kernels.BF16, byteRange{0, 2}, nil},
-	gguf.Q8_0:  {kernels.Q8_0, byteRange{2, 34}, oneFloat},
-	gguf.Q4_0:  {kernels.Q4_0, byteRange{2, 18}, oneFloat},
-	gguf.Q4_1:  {kernels.Q4_1, byteRange{4, 20}, twoHalves},
-	gguf.Q5_0:  {kernels.Q5_0, byteRange{2, 22}, oneFloat},
-	gguf.Q5_1:  {kernels.Q5_1, byteRange{4, 24}, twoHalves},
-	gguf.IQ4NL: {kernels.IQ4_NL, byteRange{2, 18}, oneFloat},
-	gguf.Q2_K: {kernels.Q2_K, byteRange{16, 80}, func(b []byte, out []uint32) {
+	gguf.F32:   {kernels.F32, nil, nil},
+	gguf.F16:   {kernels.F16, nil, nil},
+	gguf.BF16:  {kernels.BF16, nil, nil},
+	gguf.Q8_0:  {kernels.Q8_0, copied(2, 34), oneFloat},
+	gguf.Q4_0:  {kernels.Q4_0, copied(2, 18), oneFloat},
+	gguf.Q4_1:  {kernels.Q4_1, copied(4, 20), twoHalves},
+	gguf.Q5_0:  {kernels.Q5_0, copied(2, 22), oneFloat},
+	gguf.Q5_1:  {kernels.Q5_1, copied(4, 24), twoHalves},
+	gguf.IQ4NL: {kernels.IQ4_NL, copied(2, 18), oneFloat},
+	gguf.IQ4XS: {kernels.IQ4_NL, copied(8, 136), eightFloats},
+	gguf.MXFP4: {kernels.MXFP4, copied(1, 17), powerOfTwo},
+	gguf.Q2_K: {kernels.Q2_K, copied(16, 80), func(b []byte, out []uint32) {
 		copy(webgpu.U32Bytes(out), b[:16])
 		twoHalves(b[80:], out[4:])
 	}},
-	gguf.Q3_K: {kernels.Q3_K, byteRange{0, 96}, func(b []byte, out []uint32) {
+	gguf.Q3_K: {kernels.Q3_K, copied(0, 96), func(b []byte, out []uint32) {
 		oneFloat(b[108:], out)
 		copy(webgpu.U32Bytes(out[1:]), b[96:108])
 	}},
-	gguf.Q4_K: {kernels.Q4_K, byteRange{16, 144}, pairsOfBytes},
-	gguf.Q5_K: {kernels.Q5_K, byteRange{16, 176}, pairsOfBytes},
-	gguf.Q6_K: {kernels.Q6_K, byteRange{0, 192}, func(b []byte, out []uint32) {
+	gguf.Q4_K: {kernels.Q4_K, copied(16, 144), pairsOfBytes},
+	gguf.Q5_K: {kernels.Q5_K, copied(16, 176), pairsOfBytes},
+	gguf.Q6_K: {kernels.Q6_K, copied(0, 192), func(b []byte, out []uint32) {
 		copy(webgpu.U32Bytes(out), b[192:208])
 		oneFloat(b[208:], out[4:])
 	}},
+	gguf.Q1_0:   {kernels.Q1_0, gathered(1, bitCodes), sameFloat(0)},
+	gguf.Q2_0:   {kernels.Q2_0, gathered(2, pairCodes), sameFloat(0)},
+	gguf.PQ2_0:  {kernels.Q2_0, gathered(2, pairCodes), sameFloat(0)},
+	gguf.PTQ1_0: {kernels.Q2_0, gathered(2, digitCodes(16, 8, 2)), sameFloat(26)},
+	gguf.TQ1_0:  {kernels.Q2_0, gathered(2, digitCodes(32, 16, 4)), sameFloat(52)},
+	gguf.TQ2_0:  {kernels.Q2_0, gathered(2, spreadPairCodes), sameFloat(64)},
+}
+
+// copied copies bytes [from, to) of a block.
+func copied(from, to int) func(block []byte, out, spare []uint32) {
+	return func(block []byte, out, _ []uint32) { copy(webgpu.U32Bytes(out), block[from:to]) }
 }
 
 // oneFloat writes a half as a float.
@@ -68,6 +78,91 @@ func pairsOfBytes(block []byte, out []uint32) {
 	bytes := webgpu.U32Bytes(out[2:])
 	for i := range 8 {
 		bytes[2*i], bytes[2*i+1] = quant.SixBits(block[4:16], i)
+	}
+}
+
+// sameFloat writes the half at an offset as the scale of all blocks that a file's block becomes.
+func sameFloat(at int) func(block []byte, out []uint32) {
+	return func(block []byte, out []uint32) {
+		oneFloat(block[at:], out)
+		for i := range out {
+			out[i] = out[0]
+		}
+	}
+}
+
+// eightFloats writes the scales of the blocks of IQ4_XS: a half times six bits less 32.
+func eightFloats(block []byte, out []uint32) {
+	oneFloat(block, out)
+	d, high := math.Float32frombits(out[0]), binary.LittleEndian.Uint16(block[2:])
+	for i := range out {
+		six := int(block[4+i/2]>>(i%2*4)&15) | int(high>>(2*i)&3)<<4
+		out[i] = math.Float32bits(d * float32(six-32))
+	}
+}
+
+// powerOfTwo writes the scale of MXFP4, 2^(e-128) for a byte e. The first two are subnormal.
+func powerOfTwo(block []byte, out []uint32) {
+	if e := uint32(block[0]); e < 2 {
+		out[0] = 0x00200000 << e
+	} else {
+		out[0] = (e - 1) << 23
+	}
+}
+
+// bitCodes writes the numbers of Q1_0: bit i of byte j is number 8j + i.
+func bitCodes(block []byte, out []uint32) {
+	for i := range out {
+		four := uint32(block[2+i/2]>>(i%2*4)) & 15
+		out[i] = four * 0x00204081 & 0x01010101
+	}
+}
+
+// pairCodes writes the numbers of Q2_0 and PQ2_0: pair i of byte j is number 4j + i.
+func pairCodes(block []byte, out []uint32) {
+	for i := range out {
+		four := uint32(block[2+i])
+		out[i] = four&3 | four&12<<6 | four&48<<12 | four&192<<18
+	}
+}
+
+// spreadPairCodes writes the numbers of TQ2_0: pair j of byte i of each half is number 32j + i.
+func spreadPairCodes(block []byte, out []uint32) {
+	for i := range out {
+		four := binary.LittleEndian.Uint32(block[i/32*32+i%8*4:])
+		out[i] = four >> (i / 8 % 4 * 2) & 0x03030303
+	}
+}
+
+// digitCodes returns the numbers of types with digits to the base of three: of so many bytes first, second and third,
+// the first digits of all, then their second ones, and so on. The third bytes have four digits, the others five.
+func digitCodes(first, second, third int) func(block []byte, out []uint32) {
+	return func(block []byte, out []uint32) {
+		numbers := webgpu.U32Bytes(out)
+		for part, n := range [3]int{first, second, third} {
+			digits := [3]int{5, 5, 4}[part]
+			for i, left := range block[:n] {
+				for d := range digits {
+					// A digit is the whole part of three times a fraction of 256, what is left the next fraction.
+					three := 3 * uint16(left)
+					numbers[d*n+i], left = byte(three>>8), byte(three)
+				}
+			}
+			block, numbers = block[n:], numbers[digits*n:]
+		}
+	}
+}
+
+// gathered packs numbers of so many bits, four to a word of codes, as Q1_0 and Q2_0 have them on the device: a block is
+// four words, whose byte k has numbers k, 16 + k and so on from its lowest bits up.
+func gathered(bits int, codes func(block []byte, out []uint32)) func(block []byte, out, spare []uint32) {
+	fields := 8 / bits
+	return func(block []byte, out, spare []uint32) {
+		codes(block, spare)
+		clear(out)
+		for i, c := range spare {
+			out[i/(4*fields)*4+i%4] |= c << (i / 4 % fields * bits)
+		}
 	}
 }
 
@@ -99,10 +194,10 @@ func repack(t gguf.Type, raw []byte, quants, scales []uint32) ([]uint32, []uint3
 	blocks, words := len(raw)/size, s.format.ScalesPerRow(weights)
 	to, quants := extend(quants, blocks*s.format.WordsPerRow(weights))
 	multipliers, scales := extend(scales, blocks*words)
-	bytes, at := webgpu.U32Bytes(to), 0
+	each, spare := s.format.WordsPerRow(weights), make([]uint32, weights/4)
 	for i := range blocks {
 		block := raw[i*size:][:size]
-		at += copy(bytes[at:], block[s.quants.from:s.quants.to])
+		s.quants(block, to[i*each:][:each], spare)
 		s.scales(block, multipliers[i*words:][:words])
 	}
 	return quants, scales

@@ -90,6 +90,10 @@ func TestMixedFormats(t *testing.T) {
 			"output.weight": gguf.Q5_1, "attn_q.weight": gguf.Q4_1, "attn_k.weight": gguf.Q5_0,
 			"attn_v.weight": gguf.BF16, "attn_output.weight": gguf.Q5_0, "ffn_gate.weight": gguf.IQ4NL,
 			"ffn_up.weight": gguf.IQ4NL, "ffn_down.weight": gguf.Q4_1}},
+		"a bit or a digit": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q1_0, "attn_q.weight": gguf.Q1_0,
+			"attn_k.weight": gguf.Q1_0, "attn_v.weight": gguf.Q2_0, "attn_output.weight": gguf.PQ2_0,
+			"0.ffn_gate.weight": gguf.PTQ1_0, "0.ffn_up.weight": gguf.PTQ1_0, "1.ffn_gate.weight": gguf.TQ1_0,
+			"1.ffn_up.weight": gguf.IQ4XS, "0.ffn_down.weight": gguf.TQ2_0, "1.ffn_down.weight": gguf.Q2_0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := newToy(c.change)

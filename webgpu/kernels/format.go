@@ -19,6 +19,7 @@ const (
 	Q5_0
 	Q5_1
 	IQ4_NL
+	MXFP4
 	Q1_0
 	Q2_0
 	Q2_K
@@ -53,7 +54,8 @@ var layouts = [Formats]layout{
 	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_halves fields unpack_q4_1 codes"},
 	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "fields unpack_q5_0 codes"},
 	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_halves fields unpack_q5_1 codes"},
-	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_iq4_nl"},
+	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_levels"},
+	MXFP4:  {"mxfp4", 32, 4, 1, 8, 4, "words unpack_levels"},
 	Q1_0:   {"q1_0", 128, 4, 1, 32, 4, "words fields unpack_q1_0 codes"},
 	Q2_0:   {"q2_0", 64, 4, 1, 16, 4, "words fields unpack_q2_0 codes"},
 	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_halves fields unpack_q2_k codes"},
@@ -97,13 +99,16 @@ var onGPUs = strings.NewReplacer("fields ", "fields_f16 ")
 
 // Packed reports whether the format has packed products, see package matmul: the formats of most files have.
 func (f Format) Packed() bool {
-	return f == Q8_0 || f == Q4_0 || f == Q1_0 || f == Q2_0 || f == Q4_K || f == Q6_K
+	return f == Q8_0 || f == Q4_0 || f == IQ4_NL || f == MXFP4 || f == Q1_0 || f == Q2_0 || f == Q4_K || f == Q6_K
 }
 
 // PackedFiles returns the shaders that fetch and unpack the format for packed products.
 func (f Format) PackedFiles() string {
-	files := strings.TrimSuffix(onGPUs.Replace(layouts[f].files), " codes")
-	return strings.Replace(files, "words", "four_words", 1) + " packed_codes"
+	files, end := strings.TrimSuffix(onGPUs.Replace(layouts[f].files), " codes"), " packed_codes"
+	if levels[f] != nil {
+		end = " packed_levels"
+	}
+	return strings.Replace(files, "words", "four_words", 1) + end
 }
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.
@@ -112,8 +117,26 @@ func (f Format) Shared() int { return layouts[f].shared }
 // Step returns how many weights a kernel unpacks at once.
 func (f Format) Step() int { return layouts[f].step }
 
-// Constants returns PARTS, the number of groups of four weights in a step.
-func (f Format) Constants() []Constant { return []Constant{Const("PARTS", f.Step()/4)} }
+// levels are the values of the sixteen numbers of a format, for formats whose numbers are no values.
+var levels = [Formats]*[16]int8{
+	IQ4_NL: {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+	MXFP4:  {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},
+}
+
+// Constants returns PARTS, the number of groups of four weights in a step, and the levels of a format that has any.
+func (f Format) Constants() []Constant {
+	all := []Constant{Const("PARTS", f.Step()/4)}
+	if levels[f] != nil {
+		for i, name := range []string{"LEVELS0", "LEVELS1", "LEVELS2", "LEVELS3"} {
+			word := uint32(0)
+			for j, v := range levels[f][4*i:][:4] {
+				word |= uint32(uint8(v)) << (8 * j)
+			}
+			all = append(all, Const(name, word))
+		}
+	}
+	return all
+}
 
 // Weight is a matrix (Rows, Cols) on the device, split by rows into parts that fit the device's binding limit.
 type Weight struct {

@@ -16,9 +16,6 @@ func UnpackRow(f Format, quants, scales webgpu.Memory, row, cols int, dst []floa
 	}
 }
 
-// levels are the values of the sixteen numbers of IQ4_NL.
-var levels = [16]float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
-
 func unpackBlock(f Format, q, s []uint32, dst []float64) {
 	switch f {
 	case F32:
@@ -63,10 +60,10 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 		for i := range dst {
 			dst[i] = d*float64(nibble(q[1:], i)+int(q[0]>>i&1)<<4) + m
 		}
-	case IQ4_NL:
+	case IQ4_NL, MXFP4:
 		d := Float(s[0])
 		for i := range dst {
-			dst[i] = d * levels[nibble(q, i)]
+			dst[i] = d * float64(levels[f][nibble(q, i)])
 		}
 	case Q1_0:
 		d := Float(s[0])

@@ -9,8 +9,6 @@ requires packed_4x8_integer_dot_product;
 // Raw holds the words of four steps, and the upper bits of formats that store them apart.
 struct Raw { lower: vec4<u32>, upper: vec4<u32>, }
 
-fn nibbles(w: vec4<u32>, part: u32) -> vec4<u32> { return (w >> vec4<u32>(part * 4u)) & vec4<u32>(0x0f0f0f0fu); }
-
 // times returns the product of sixteen numbers and as many bytes of activations.
 fn times(w: vec4<u32>, v: vec4<u32>) -> i32 {
     return ((dot4I8Packed(w.x, v.x) + dot4I8Packed(w.y, v.y)) + dot4I8Packed(w.z, v.z)) + dot4I8Packed(w.w, v.w);

@@ -11,17 +11,20 @@
 #include "bytes.h"
 #endif
 
-enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q1_0, Q2_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, FORMATS };
+enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q1_0, Q2_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, FORMATS };
 
 // Expands X for each format with scales.
 #define QUANTISED(X)                                                                                        \
-  X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q1_0) X(Q2_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
+  X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(MXFP4) X(Q1_0) X(Q2_0) X(Q2_K) X(Q3_K) X(Q4_K)    \
+  X(Q5_K) X(Q6_K)
 
 // What distinguishes the formats. Words of scales are those of a block, or of a superblock of 256 from Q2_K on.
 // Arguments called `format` and `j` are constants where these functions are inlined.
 INLINE u32 offsets_of(u32 format) {
   return format == Q2_K ? 2 : format == Q4_1 || format == Q5_1 || format == Q4_K || format == Q5_K;
 }
+// Whether numbers of four bits are places in a table.
+INLINE u32 has_levels(u32 format) { return format == IQ4_NL || format == MXFP4; }
 INLINE u32 has_wholes(u32 format) { return format == Q2_K || format == Q3_K || format == Q6_K; }
 // The bits of the unsigned numbers.
 INLINE u32 number_bits(u32 format) {
@@ -38,6 +41,7 @@ INLINE u32 number_bits(u32 format) {
       return 4;
     case Q5_0:
     case Q5_1:
+    case MXFP4:
     case Q5_K:
       return 5;
     case Q6_K:
@@ -52,7 +56,7 @@ INLINE u32 in_planes(u32 format) { return format != Q8_0 && number_bits(format) 
 INLINE u32 in_pairs(u32 format) { return PER > 1 && format == Q4_K; }
 // Whether the numbers of a byte are crossed together too, which are of a block's two halves.
 INLINE u32 in_halves(u32 format) {
-  return PER > 1 && in_planes(format) && (format == Q4_0 || format == Q4_1 || format == IQ4_NL);
+  return PER > 1 && in_planes(format) && (format == Q4_0 || format == Q4_1 || has_levels(format));
 }
 INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
@@ -64,11 +68,11 @@ static inline u32 step_of(u32 format) {
 
 // Bytes of a row of weights and of its scales.
 static inline u32 row_bytes(u32 format, u32 cols) {
-  static const u8 words[FORMATS] = {32, 16, 16, 8, 4, 4, 5, 5, 4, 1, 2, 2, 3, 4, 5, 6};  // of 32 weights
+  static const u8 words[FORMATS] = {32, 16, 16, 8, 4, 4, 5, 5, 4, 4, 1, 2, 2, 3, 4, 5, 6};  // of 32 weights
   return cols / 4 * words[format] / 2;
 }
 static inline u32 scale_bytes(u32 format, u32 cols) {
-  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 5, 4, 6, 6, 5};
+  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 5, 4, 6, 6, 5};
   return cols / (in_superblocks(format) ? 256 : format == Q1_0 ? 128 : format == Q2_0 ? 64 : 32) * 4 * words[format];
 }
 
@@ -133,6 +137,7 @@ INLINE scales unpack_scales(u32 format, const u32 *a, const u32 *b, u32 upper, u
     case Q4_0:
     case Q5_0:
     case IQ4_NL:
+    case MXFP4:
       r.scale = join_words(a, b, n);
       break;
     case Q1_0:
@@ -199,6 +204,8 @@ INLINE u32 excess(u32 format) {
       return 16;
     case Q6_K:
       return 32;
+    case MXFP4:
+      return 12;
     case IQ4_NL:
       return 128;
   }
@@ -220,6 +227,7 @@ INLINE u32 unit_bytes(u32 format) {
     case Q4_0:
     case Q4_1:
     case IQ4_NL:
+    case MXFP4:
     case Q2_K:
       return 64;
     case Q3_K:
@@ -244,15 +252,16 @@ INLINE u32 unit_bytes(u32 format) {
 #define LOADS_FROM(at, size) __asm__("" : "+r"(at))
 #endif
 
-INLINE v128_t table_iq4_nl(void) {
+// The levels of numbers and the excess.
+INLINE v128_t table_of(u32 format) {
+  if (format == MXFP4) return wasm_i8x16_make(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0);
   return wasm_i8x16_make(1, 24, 45, 63, 79, 93, 106, 118, -127, -115, -103, -90, -75, -59, -39, -15);
 }
 
 // The numbers of block j of a group of a unit. Q8_0 has none: its weights are signed.
 INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
+  if (has_levels(format)) return look_up(table_of(format), nibbles(q + 16 * j));
   switch (format) {
-    case IQ4_NL:
-      return look_up(table_iq4_nl(), nibbles(q + 16 * j));
     case Q5_0:
     case Q5_1:
       return or_bytes(nibbles(q + 20 * j + 4), fifths(q + 20 * j));
@@ -298,7 +307,7 @@ INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
   if (in_halves(format)) {
     crossed c = cross_halves(load_halves(q, (i32)n), load_halves(q + 32, (i32)n - 2));
     UNROLL for (u32 k = 0; k < 4; k++)
-      if (format == IQ4_NL) c.v[k] = look_up(table_iq4_nl(), c.v[k]);
+      if (has_levels(format)) c.v[k] = look_up(table_of(format), c.v[k]);
     return c;
   }
   if (format == Q1_0 || format == Q2_0) {
