@@ -56,8 +56,8 @@ var layouts = [Formats]layout{
 	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_halves fields unpack_q5_1 codes"},
 	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_levels"},
 	MXFP4:  {"mxfp4", 32, 4, 1, 8, 4, "words unpack_levels"},
-	Q1_0:   {"q1_0", 128, 4, 1, 32, 4, "words fields unpack_q1_0 codes"},
-	Q2_0:   {"q2_0", 64, 4, 1, 16, 4, "words fields unpack_q2_0 codes"},
+	Q1_0:   {"q1_0", 128, 4, 1, 8, 16, "shared_words fields unpack_q1_0 codes"},
+	Q2_0:   {"q2_0", 64, 4, 1, 8, 8, "shared_words fields unpack_q2_0 codes"},
 	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_halves fields unpack_q2_k codes"},
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "fields unpack_q3_k codes"},
 	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words fields unpack_pairs unpack_q4_k codes"},
@@ -88,8 +88,8 @@ func (f Format) Files() string { return layouts[f].files }
 // Fetched returns how many steps a lane of a workgroup fetches at once, and the shaders that fetch and unpack them.
 func (f Format) Fetched() (steps int, files string) {
 	files = onGPUs.Replace(layouts[f].files)
-	if words, rest, _ := strings.Cut(files, " "); words == "words" && f.Step() <= 16 {
-		return 2, "two_words " + rest
+	if words, _, _ := strings.Cut(files, " "); strings.HasSuffix(words, "words") {
+		return 2, strings.Replace(files, "words", "two_words", 1)
 	}
 	return 1, files + " each"
 }

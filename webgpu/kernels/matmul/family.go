@@ -93,16 +93,13 @@ func ParseFamily(info webgpu.Info, format kernels.Format, s string) (Family, boo
 	return Family{}, false
 }
 
-// mostTurn is the most weights of a turn of a lane: half of the lanes would be idle on a row of 2048 with more.
-const mostTurn = 32
-
 // LaneSteps returns how many consecutive steps with the same scales a lane of a workgroup takes in a turn: more would
 // unpack fewer scales, but leave lanes idle on short rows, and spread the lanes' loads of activations.
 func (f Family) LaneSteps(format kernels.Format) int {
 	if f.Packed() {
 		return packedSteps
 	}
-	return min(format.Shared(), 2, mostTurn/format.Step())
+	return min(format.Shared(), 2)
 }
 
 // tiles are the row counts that the matrix kernels are specialised for: powers of two, because every pipeline delays

@@ -62,9 +62,7 @@ INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
 // Weights of a step, in which parameters count columns: see kernels.Format.Step.
-static inline u32 step_of(u32 format) {
-  return format <= Q8_0 ? 4 : format == Q1_0 ? 32 : format == Q2_0 ? 16 : 8;
-}
+static inline u32 step_of(u32 format) { return format <= Q8_0 ? 4 : 8; }
 
 // Bytes of a row of weights and of its scales.
 static inline u32 row_bytes(u32 format, u32 cols) {
