@@ -1,4 +1,5 @@
-// Weights of formats of which 2^SHARE steps share a word: those of four words in turn. A step is that part of each byte.
+// Weights of formats of which 2^SHARE steps share a word, a part of each byte each: first the steps of the lowest bits
+// of four words, then those of the next bits.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 
 fn fetch(row: u32, step: u32) -> vec4<u32> {

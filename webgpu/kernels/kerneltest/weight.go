@@ -66,7 +66,8 @@ func testScales(rng *rand.Rand, f kernels.Format) []uint32 {
 		s[i] = rng.Uint32()
 	}
 	switch f {
-	case kernels.Q8_0, kernels.Q4_0, kernels.Q5_0, kernels.IQ4_NL, kernels.MXFP4, kernels.Q1_0, kernels.Q2_0, kernels.Q3_K:
+	case kernels.Q8_0, kernels.Q4_0, kernels.Q5_0, kernels.IQ4_NL,
+		kernels.MXFP4, kernels.Q1_0, kernels.Q2_0, kernels.Q3_K:
 		s[0] = math.Float32bits(half.Float32()) // a half in a file
 	case kernels.Q6_K:
 		s[4] = math.Float32bits(half.Float32())
