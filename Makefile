@@ -111,7 +111,7 @@ report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
 report: export MODELS = $(TESTMODELS)
 report: export ALL = 1
 report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json \
-		$(if $(filter gpu-llama peers-native schemas,$(or $(REPORT),peers-native)),$(LLAMA_INSTALLED)) \
+		$(if $(filter gpu-llama peers-native schemas tokenizers,$(or $(REPORT),peers-native)),$(LLAMA_INSTALLED)) \
 		$(if $(filter peers-native,$(or $(REPORT),peers-native)),largemodels)
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')

@@ -6,8 +6,8 @@
  *                                          with llama.cpp, on English, Go and text in many languages
  *   node scripts/tokenizers.mjs --record   writes llama.cpp's ids of those texts into words.json
  *
- * The vocabularies are put in build/llama/vocab, where the tests of models/tokenizer find them. English and Go are this
- * repository's, the languages those of Debian's manual pages.
+ * The vocabularies are put in build/llama/vocab and the chat templates in build/llama/templates, where the tests find
+ * them. English and Go are this repository's, the languages those of Debian's manual pages.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -20,6 +20,7 @@ import { gunzipSync } from "node:zlib";
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const packages = path.join(root, "build/llama/node_modules");
 const vocabularies = path.join(root, "build/llama/vocab");
+const templates = path.join(root, "build/llama/templates");
 const words = path.join(root, "models/tokenizer/testdata/words.json");
 const SHARE = 270_000; // bytes of English, of Go and of other languages
 const PIECE = 4_000; // characters: llama.cpp's expressions need much stack
@@ -27,17 +28,23 @@ const PIECE = 4_000; // characters: llama.cpp's expressions need much stack
 const run = (program, args, options) =>
   execFileSync(program, args, { cwd: root, encoding: "utf8", maxBuffer: 1 << 30, ...options });
 
-/** Clones llama.cpp out of the package, puts its vocabularies in place and returns its source of vocabularies. */
+/** Clones llama.cpp out of the package, puts its vocabularies and templates in place, and returns the source of its
+ * tokenizers. */
 function source() {
   const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-llama-"));
   try {
     const git = (...args) => run("git", ["-C", folder, ...args], { encoding: "buffer" });
     const bundle = path.join(packages, "node-llama-cpp/llama/gitRelease.bundle");
     run("git", ["clone", "--quiet", "--bare", bundle, folder]);
-    mkdirSync(vocabularies, { recursive: true });
-    for (const name of git("ls-tree", "--name-only", "HEAD", "models/").toString().split("\n")) {
-      const file = path.join(vocabularies, path.basename(name));
-      if (name.includes("ggml-vocab-") && !existsSync(file)) writeFileSync(file, git("show", `HEAD:${name}`));
+    for (const [to, from, pattern] of [
+      [vocabularies, "models/", /ggml-vocab-/],
+      [templates, "models/templates/", /\.jinja$/],
+    ]) {
+      mkdirSync(to, { recursive: true });
+      for (const name of git("ls-tree", "--name-only", "HEAD", from).toString().split("\n")) {
+        const file = path.join(to, path.basename(name));
+        if (pattern.test(name) && !existsSync(file)) writeFileSync(file, git("show", `HEAD:${name}`));
+      }
     }
     return git("show", "HEAD:src/llama-vocab.cpp").toString();
   } finally {
@@ -98,6 +105,8 @@ const alphabet = (() => {
   );
 })();
 
+const byteTokens = Array.from({ length: 256 }, (_, b) => `<0x${b.toString(16).toUpperCase().padStart(2, "0")}>`);
+
 /** Merges that make each row one token: pairs of ids, of which the nth gives the id first + n. */
 function train(rows, first) {
   const merges = [];
@@ -122,12 +131,11 @@ function train(rows, first) {
 /** Two vocabularies over the texts: of bytes in GPT-2's spelling, and of characters with byte tokens. */
 function vocabulariesOf(texts) {
   const characters = [...new Set(texts.join("").replaceAll(" ", "▁"))];
-  const bytes = Array.from({ length: 256 }, (_, b) => `<0x${b.toString(16).toUpperCase().padStart(2, "0")}>`);
   const plain = new Map(characters.map((c, i) => [c, 256 + i]));
   const made = {
     bytes: { tokens: [...alphabet], rows: texts.map((text) => [...Buffer.from(text)]) },
     characters: {
-      tokens: [...bytes, ...characters],
+      tokens: [...byteTokens, ...characters],
       rows: texts.map((text) => [...text.replaceAll(" ", "▁")].map((c) => plain.get(c))),
     },
   };
@@ -249,7 +257,7 @@ const equal = (a, b) => a.length === b.length && a.every((id, i) => id === b[i])
 function published(file) {
   if (!existsSync(`${file}.inp`)) return { texts: [], ids: [] };
   const end = "\n__ggml_vocab_test__\n";
-  const texts = readFileSync(`${file}.inp`, "utf8").split(end).slice(0, -1);
+  const texts = readFileSync(`${file}.inp`, "utf8").replace(new RegExp(`${end}$`), "").split(end);
   const lines = readFileSync(`${file}.out`, "utf8").split("\n").slice(0, texts.length);
   return { texts, ids: lines.map((line) => line.trim().split(" ").filter(Boolean).map(Number)) };
 }
@@ -268,28 +276,46 @@ async function realVocabularies(tokenize, rows) {
       continue;
     }
     const theirs = await tokenize(file, all);
-    const sum = (list) => list.reduce((n, text) => n + Buffer.byteLength(text), 0);
-    Object.assign(row, {
-      tokens: of.tokens,
-      texts: own.texts.length,
-      same: own.texts.filter((_, i) => equal(ofOwn.ids[i], own.ids[i])).length,
-      pieces: all.length,
-      bytes: sum(all),
-      load_ms: Math.round(of.load_ms),
-      mb_per_s: Math.round(sum(all) / of.text_ms) / 1000,
-    });
+    const same = (list, is) => `${list.filter(is).length} of ${list.length}`;
+    row.vocabulary = of.tokens;
+    row.own_texts = own.texts.length ? same(own.texts, (_, i) => equal(ofOwn.ids[i], own.ids[i])) : "none";
     let at = 0;
-    for (const [kind, { length }] of Object.entries(texts)) {
-      const differ = Array.from({ length }, (_, i) => at + i).filter((i) => !equal(of.ids[i], theirs[i]));
-      row[`${kind}_pieces`] = length;
-      row[`${kind}_same`] = length - differ.length;
-      if (process.env.SHOW)
-        for (const i of differ.slice(0, 3)) {
-          const first = of.ids[i].findIndex((id, j) => id !== theirs[i][j]);
-          console.error(name, kind, i, of.ids[i].slice(first - 2, first + 6), theirs[i].slice(first - 2, first + 6));
-        }
-      at += length;
+    for (const [kind, list] of Object.entries(texts)) {
+      const from = at;
+      row[kind] = same(list, (_, i) => equal(of.ids[from + i], theirs[from + i]));
+      at += list.length;
     }
+  }
+}
+
+/** How many texts of words.json each pre-tokenizer cuts as llama.cpp does. Those that agree in all share a row. */
+function preTokenizers(rows) {
+  const recorded = JSON.parse(readFileSync(words, "utf8"));
+  const base = {
+    bytes: { tokens: [...alphabet], merges: recorded.merges.bytes },
+    characters: { tokens: [...byteTokens, ...recorded.characters], merges: recorded.merges.characters },
+  };
+  for (const of of Object.values(base)) of.merges = of.merges.split(",").map((pair) => pair.split(" ").map(Number));
+  const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-words-"));
+  try {
+    const questions = recorded.names.map((name, n) => {
+      const file = path.join(folder, `${n}.gguf`);
+      writeGGUF(file, metadata(PLAIN.includes(name) ? base.characters : base.bytes, name));
+      return { file, texts: recorded.texts };
+    });
+    const groups = new Map();
+    for (const [n, { ids, error }] of ours(questions).entries()) {
+      if (error) throw new Error(`${recorded.names[n]}: ${error}`);
+      const theirs = recorded.answers.map(({ ids, of }) => ids[of.split(" ")[n]]);
+      const count = ids.filter((row, i) => row.join(" ") === theirs[i]).length;
+      const key = JSON.stringify([theirs, ids]);
+      if (!groups.has(key)) groups.set(key, { names: [], count });
+      groups.get(key).names.push(recorded.names[n]);
+    }
+    for (const { names, count } of groups.values())
+      rows[`tokenizers/pre ${names.join(", ")}`] = { like_llama: `${count} of ${recorded.texts.length}` };
+  } finally {
+    rmSync(folder, { recursive: true });
   }
 }
 
@@ -301,6 +327,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     await record(names, tokenize);
   } else {
     const rows = {};
+    preTokenizers(rows);
     await realVocabularies(tokenize, rows);
     writeFileSync(to, JSON.stringify(rows, null, 1));
   }

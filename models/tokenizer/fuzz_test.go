@@ -264,7 +264,7 @@ func damaged(model, pre, tokens, merges string, types, scores, set []byte) field
 			m["general.name"] = "Phi-3 mini"
 		default:
 			wrong := slices.Concat(idKeys, listKeys, flagKeys,
-				[]string{keyTokens, keyTypes, keyScores, keyMerges, keyPre, keyModel, keyCharsMap})
+				[]string{keyTokens, keyTypes, keyScores, keyMerges, keyPre, keyModel, keyCharsMap, keyLower})
 			m[wrong[int(value)%len(wrong)]] = []any{"x", int32(1), []float32{1}}[which%3]
 		}
 	}
@@ -326,8 +326,12 @@ func FuzzMetadata(f *testing.F) {
 		[]byte{0, 0xff, 0xfe, 0xfd, 0xfc, 0}, []byte{unk, 0, eos, 2, addEOS, 1, prefix, 1}, "a bé b")
 	f.Add("t5", "", "a", "", []byte{1, 1}, []byte{1}, []byte{14, 1}, "a")
 	f.Add("t5", "", "a\nb", "", []byte{1, 1}, []byte{1, 1}, []byte{unk, 0, left, 9}, "a")
+	f.Add("gemma4", "", "a\nb\nab\n▁\n<0x0A>\n<s>\n</s>", "a b", kinds(normal, normal, normal, normal, byteToken,
+		control, control), []byte{}, []byte{bos, 5, eos, 6}, "ab a\n\nc <s>")
+	f.Add("bert", "", "[UNK]\n▁a\nb\n▁[\n[CLS]\n[SEP]\n▁[CLS]", "", kinds(unknown, normal, normal, normal, control,
+		control, control), []byte{}, []byte{bos, 4, eos, 5, unk, 0}, "Ab áb [CLS] [b")
 	for i := range 24 { // a field of each wrong type, of each kind of tokenizer
-		for k, model := range []string{"gpt2", "llama", "t5"} {
+		for k, model := range []string{"gpt2", "llama", "t5", "bert"} {
 			f.Add(model, "gpt-2", "a\nb\nab", "a b", []byte{1, 1, 1}, []byte{1, 2, 3},
 				[]byte{unk, 0, bos, 1, addEOS, 0, byte(16 + k), byte(i)}, "ab")
 		}

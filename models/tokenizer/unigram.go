@@ -15,7 +15,7 @@ type unigram struct {
 	ids     *index
 	scores  []float32
 	kinds   []kind
-	longest int // bytes of the longest token
+	longest map[rune]int // bytes of the longest token that begins with a character
 	bytes   [256]int32
 	unk     int32
 	penalty float64   // score of an unknown character
@@ -34,7 +34,7 @@ const (
 
 func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 	t.spell, t.addEOS = plainWords, f.Has(keyEOS)
-	u := &unigram{ids: t.ids, kinds: t.kinds}
+	u := &unigram{ids: t.ids, kinds: t.kinds, longest: map[rune]int{}}
 	var err error
 	if u.scores, err = t.readScores(f); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 			u.scores[id] = 0 // likelier than any normal token
 		}
 		if u.text(int32(id)) {
-			u.longest = max(u.longest, len(t.texts[id]))
+			first, _ := utf8.DecodeRuneInString(t.texts[id])
+			u.longest[first] = max(u.longest[first], len(t.texts[id]))
 		}
 	}
 	t.model = u
@@ -87,12 +88,12 @@ func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
 		best[i+1].score = math.Inf(-1)
 	}
 	for at := 0; at < len(text); {
-		_, n := utf8.DecodeRuneInString(text[at:])
+		first, n := utf8.DecodeRuneInString(text[at:])
 		if !m.spend(n) {
 			return ids
 		}
-		whole := false
-		for end := at + n; end <= len(text) && end-at <= u.longest; {
+		longest, whole := u.longest[first], false
+		for end := at + n; end <= len(text) && end-at <= longest; {
 			if id, ok := u.ids.id(text[at:end]); ok && u.text(id) {
 				whole = whole || end == at+n
 				if s := best[at].score + float64(u.scores[id]); s > best[end].score {

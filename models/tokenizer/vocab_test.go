@@ -185,3 +185,18 @@ func TestSpecialIDs(t *testing.T) {
 		})
 	}
 }
+
+// TestPhi3Specials has ids of llama.cpp for texts that spell Phi-3's special tokens, most of which take the white space
+// behind them.
+func TestPhi3Specials(t *testing.T) {
+	tok := loadVocab(t, "phi-3")
+	for text, want := range map[string][]int32{
+		"<|user|>\n Hi <|end|>\n<|assistant|>\n\n Yes": {32010, 6324, 29871, 32007, 32001, 3869},
+		"<s> a<|endoftext|>\n b <unk> c</s>  d": {1, 29871, 263, 32000, 29871, 13,
+			289, 29871, 0, 29871, 274, 2, 270},
+	} {
+		if got := tok.EncodeSpecial(text, false); !slices.Equal(got, want) {
+			t.Errorf("%q:\n got %v\nwant %v", text, got, want)
+		}
+	}
+}

@@ -16,7 +16,8 @@ import (
 // with ▁, as GGUF has them.
 type wordPiece struct {
 	ids     *index
-	longest int // bytes of the longest token
+	kinds   []kind // text does not become a control token
+	longest int    // bytes of the longest token
 	unk     int32
 	lower   bool // letters become small
 	strip   bool // characters lose their accents
@@ -34,7 +35,7 @@ const maxWordPiece = 256
 
 func (t *Tokenizer) loadWordPiece(f *gguf.File) (err error) {
 	t.spell, t.prefix, t.addBOS, t.addEOS, t.elastic = plainWords, true, true, true, true
-	w := &wordPiece{ids: t.ids}
+	w := &wordPiece{ids: t.ids, kinds: t.kinds}
 	for id, s := range t.texts {
 		if len(s) > maxWordPiece {
 			return t.bad(keyTokens, "token %d has %d bytes, at most %d are allowed", id, len(s), maxWordPiece)
@@ -119,7 +120,7 @@ func (w *wordPiece) word(word string, ids []int32, m *meter) []int32 {
 	for at := 0; at < len(word); {
 		to := min(len(word), at+w.longest)
 		for ; to > at; to-- {
-			if id, ok := w.ids.id(word[at:to]); ok {
+			if id, ok := w.ids.id(word[at:to]); ok && w.kinds[id] != control {
 				ids = append(ids, id)
 				break
 			}

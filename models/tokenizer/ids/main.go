@@ -1,6 +1,5 @@
-// Command ids reads lines of JSON, each with a GGUF file and texts, and writes a line for each: the ids of the texts,
-// what it took to encode them, and the tokens that end a text; or why the file is refused. scripts/tokenizers.mjs
-// compares them with llama.cpp's.
+// Command ids reads lines of JSON, each with a GGUF file and texts, and writes a line for each: the ids of the texts
+// and the tokens that end one, or why the file is refused. scripts/tokenizers.mjs compares them with llama.cpp's.
 package main
 
 import (
@@ -9,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"time"
 
 	"foretoken/internal/files"
 	"foretoken/internal/strictjson"
@@ -28,8 +25,6 @@ type answer struct {
 	Tokens int       `json:"tokens"`
 	Ends   []int32   `json:"ends"`
 	Note   string    `json:"note"`
-	LoadMS float64   `json:"load_ms"`
-	TextMS float64   `json:"text_ms"` // of all texts as one
 	Error  string    `json:"error"`
 }
 
@@ -60,17 +55,12 @@ func run(in io.Reader, out io.Writer) error {
 	return scan.Err()
 }
 
-func milliseconds(since time.Time) float64 {
-	return float64(time.Since(since)) / float64(time.Millisecond)
-}
-
 func encode(q question) (a answer, err error) {
 	src, err := files.Open(q.File)
 	if err != nil {
 		return a, err
 	}
 	defer src.Close()
-	begin := time.Now()
 	f, err := gguf.Open(src)
 	if err != nil {
 		return a, err
@@ -79,13 +69,9 @@ func encode(q question) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.LoadMS, a.Tokens, a.Ends, a.Note = milliseconds(begin), tok.VocabSize(), tok.EndIDs(), tok.Note()
+	a.Tokens, a.Ends, a.Note = tok.VocabSize(), tok.EndIDs(), tok.Note()
 	for _, text := range q.Texts {
 		a.IDs = append(a.IDs, tok.Encode(text, false))
 	}
-	all := strings.Join(q.Texts, "")
-	begin = time.Now()
-	tok.Encode(all, false)
-	a.TextMS = milliseconds(begin)
 	return a, nil
 }
