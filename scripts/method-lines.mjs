@@ -23,7 +23,9 @@ const LINES = {
     "Measured: Tokens {acceptance head-chain.tokens_ratio}, τ {acceptance head-chain.tau_ratio} against a chain of 6.",
   adaedl: "Measured: {methods adaedl.tau} tokens a pass of {methods adaedl.rows_a_pass} rows.",
   assisted: "Measured: {methods assisted.tau} tokens a pass of {methods assisted.rows_a_pass} rows.",
-  adasd: "Measured: tokens a pass {lossy adasd.tau_ratio} on chains of 5, {lossy adasd.exact} texts unchanged.",
+  adasd:
+    "Measured against chains of 5: tokens a pass {papers-adasd draft, adasd midpoint (200 tokens).tau_ratio}, " +
+    "{papers-adasd draft, adasd midpoint (200 tokens).exact} texts unchanged.",
   mars: "Measured: tokens a pass {lossy mars.tau_ratio} on chains of 5, {lossy mars.exact} texts unchanged.",
   eagle3: "Measured: {eagle3 head-tree.tau} tokens a pass; the small draft has {eagle3 draft-tree.tau}.",
 };

@@ -93,7 +93,7 @@ function rowOf({ group, data }, name, wanted = "") {
   const full = group.max_tokens && !group.rows.includes(name) ? `${name} (${group.max_tokens} tokens)` : name;
   const row = data.rows.find(({ method, category }) => method === full && (category ?? "") === wanted);
   const ratios = row?.ratios?.find(({ against }) => against === group.against?.[full]);
-  return { row, ratios, equal: group.at_equal_length?.[full] };
+  return { full, row, ratios, equal: group.at_equal_length?.[full] };
 }
 
 /** The verdict on a claim from its ratio: the prompts that it `needs` would tell, if the ratio stays. */
@@ -103,9 +103,10 @@ function judge(claim, measured) {
   const which = claim.most === undefined ? "least" : "most";
   const bound = claim[which];
   const text = verdict(found, which, bound);
-  const half = (found.high - found.low) / 2;
   const reached = which === "most" ? found.ratio <= bound : found.ratio >= bound;
-  const needs = Math.ceil(found.n * (half / Math.abs(reached ? found.ratio - 1 : found.ratio - bound)) ** 2);
+  // The end of the interval on the side of no difference, or else of the bound, has to come nearer.
+  const half = reached === (which === "most") ? found.high - found.ratio : found.ratio - found.low;
+  const needs = Math.ceil(found.n * (half / Math.abs(found.ratio - (reached ? 1 : bound))) ** 2);
   return { text, found, needs, quick };
 }
 
@@ -193,25 +194,25 @@ function ours(suite, one, found) {
   const rows = [];
   const missing = new Map();
   const cellsOf = new Map(measured.map((pair) => [pair, bench(found.get(pair).data)]));
-  const names = [...new Set(measured.flatMap((pair) => found.get(pair).group.rows))];
   const plainly = (name) => name.replace(/ \(\d+ tokens\)$/, "");
+  const names = [...new Set(measured.flatMap((pair) => found.get(pair).group.rows.map(plainly)))];
   for (const name of names) {
     for (const pair of measured) {
       const at = found.get(pair);
-      if (!at.group.rows.includes(name)) continue;
       const category = one.paper?.unseen ? / without (\S+)$/.exec(name)?.[1] : undefined;
-      const { row, ratios, equal } = rowOf(at, name, category);
+      const { full, row, ratios, equal } = rowOf(at, name, category);
+      if (!at.group.rows.includes(full)) continue;
       if (!row) {
-        const reason = at.data.missing?.find(({ method }) => method === name)?.reason ?? "";
-        missing.set(name, { pairs: [...(missing.get(name)?.pairs ?? []), pair], reason });
+        missing.set(name, [...(missing.get(name) ?? []), pair]);
         continue;
       }
       if (row.plain && shows === SHOWS) continue;
-      const all = cellsOf.get(pair).get(category ? `${name}/${category}` : name);
+      const all = cellsOf.get(pair).get(category ? `${full}/${category}` : full);
       const { calls_ratio, tokens_ratio, tau_ratio, speed_ratio, ...alone } = all;
       const cells = { ...alone, ...compared(ratios), at_equal_length: equal && interval(equal) };
+      if (suite.pairs.find((one) => one.name === pair).target) delete cells.parses; // not Go
       const size = `${row.prompts} × ${ratios ? ratios.seeds : row.calls.n}`;
-      rows.push([plainly(name), pair, ...shows.map((column) => format(column, cells[column])), size]);
+      rows.push([name, pair, ...shows.map((column) => format(column, cells[column])), size]);
     }
   }
   const used = shows.map((_, i) => rows.some((row) => row[2 + i] !== ""));
@@ -219,7 +220,7 @@ function ours(suite, one, found) {
   const head = ["", "pair", ...shows.map((column) => columnOf(column).title), "prompts × seeds"];
   const parts = [table(kept(head), rows.map(kept))];
   if (missing.size) {
-    const list = [...missing].map(([name, { pairs }]) => `${plainly(name)} (${pairs.join(", ")})`);
+    const list = [...missing].map(([name, pairs]) => `${name} (${pairs.join(", ")})`);
     parts.push(`Not measured, for want of their artefacts: ${list.join("; ")}.`);
   }
   return parts.join("\n\n");

@@ -113,7 +113,7 @@ test("the page has the paper's figures, ours, verdicts and reasons", () => {
     "In the paper, Table 1:\n\n| target | Tokens |\n| --- | --- |\n| big | −10 % |",
     "| Tokens fall | Tokens ≤ −8.0 % | undecided (quick): −10.0 % (−20.0 % to +1.0 %) | " +
       "reproduced: −15.0 % (−20.0 % to −10.0 %) |",
-    "- Tokens fall, draft: undecided (quick). About 12 prompts would tell, if the ratio stays.",
+    "- Tokens fall, draft: undecided (quick). About 13 prompts would tell, if the ratio stays.",
     "- Tokens fall, head: reproduced. It is sure.",
     "| small | head | 4.50 | +10.0 % (+5.0 % to +20.0 %) | 0.0 % (−10.0 % to +10.0 %) | " +
       "−15.0 % (−20.0 % to −10.0 %) | 40 × 2 |",
