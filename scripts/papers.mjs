@@ -148,7 +148,7 @@ function summary(all, measured) {
 /** The claims of a table with a verdict for each pair, and their reasons. */
 function claims(suite, one, measured, complain) {
   const all = one.paper?.claims ?? [];
-  if (all.length === 0) return [one.paper?.without ?? "The paper's claim is not at hand, so there is no verdict."];
+  if (all.length === 0) return one.paper?.without ? [one.paper.without] : [];
   const names = pairsOf(suite, one);
   const rows = [];
   const reasons = [];
@@ -182,6 +182,8 @@ const pairsOf = (suite, one) => one.pairs ?? suite.pairs.map(({ name }) => name)
 
 /** The paper's own figures of a table. */
 function own(one) {
+  if (!one.paper?.rows && !one.paper?.claims && !one.paper?.without)
+    return "The paper's figures and claims are not at hand, so there is no verdict.";
   if (!one.paper?.rows) return "The paper's figures are not at hand.";
   return `In the paper, ${one.paper.from}:\n\n${table(one.paper.columns, one.paper.rows)}`;
 }

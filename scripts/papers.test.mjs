@@ -118,7 +118,7 @@ test("the page has the paper's figures, ours, verdicts and reasons", () => {
     "| small | head | 4.50 | +10.0 % (+5.0 % to +20.0 %) | 0.0 % (−10.0 % to +10.0 %) | " +
       "−15.0 % (−20.0 % to −10.0 %) | 40 × 2 |",
     "Not measured, for want of their artefacts: absent (draft, head).",
-    "### Held out\n\nThe paper's figures are not at hand.\n\nThe paper's claim is not at hand, so there is no verdict.",
+    "### Held out\n\nThe paper's figures and claims are not at hand, so there is no verdict.",
     "| x without a | draft | 2.00 | +10.0 % (+5.0 % to +20.0 %) | 0.0 % (−10.0 % to +10.0 %) | " +
       "−50.0 % (−50.0 % to −50.0 %) | 8 × 2 |",
     "| on it | draft | 3.00 | −25.0 % (−30.0 % to −20.0 %) | 40 × 1 |",
