@@ -169,7 +169,8 @@ Without --target, generate, serve and bench run the built-in pair of models, whi
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
 	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), benchCommand(c), methodsCommand(c),
-		devicesCommand(c), doctorCommand(c), inspectCommand(c), convertCommand(c), samplePromptsCommand(c),
+		devicesCommand(c), doctorCommand(c), inspectCommand(c), convertCommand(c), catalogCommand(c),
+		samplePromptsCommand(c),
 		calibrateCommand(c), trainCommand(c), manCommand(c), versionCommand(c))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if err := showManual(c.out, cmd); err != nil {

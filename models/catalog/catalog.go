@@ -58,9 +58,21 @@ type Model struct {
 	Kind     string    `json:"kind"`                 // one of Kinds
 	Template string    `json:"template"`             // the family of its chat template, or "none"
 	Device   string    `json:"device"`               // one of Devices: the least that it runs on with its first drafter
+	Needs    string    `json:"needs,omitempty"`      // the architecture or format that does not run yet; none: it runs
 	Drafts   bool      `json:"draft_only,omitempty"` // offered as a drafter only
 	Drafters []Drafter `json:"drafters"`             // the best one first
 	HParams  *HParams  `json:"hparams,omitempty"`    // none where plan reads the file itself
+}
+
+// Files returns the file of a model and those of its heads.
+func (m *Model) Files() []*File {
+	all := []*File{&m.File}
+	for i := range m.Drafters {
+		if head := m.Drafters[i].Head; head != nil {
+			all = append(all, &head.File)
+		}
+	}
+	return all
 }
 
 // Drafter drafts for a model: another model of the catalog, or a head with a config.json beside it.
@@ -180,7 +192,7 @@ func (m *Model) check(byID map[string]*Model) error {
 		}
 	}
 	if m.HParams != nil {
-		return m.HParams.check()
+		return m.HParams.check(m.Needs)
 	}
 	return nil
 }
@@ -230,8 +242,8 @@ func (f *File) check(extension string) error {
 	return nil
 }
 
-func (p *HParams) check() error {
-	if !slices.Contains(arch.Names(), p.Architecture) { // bound: a dozen names
+func (p *HParams) check(needs string) error {
+	if needs == "" && !slices.Contains(arch.Names(), p.Architecture) { // bound: a dozen names
 		return fmt.Errorf("hparams: architecture: is %q, want one of %s", p.Architecture,
 			strings.Join(arch.Names(), ", "))
 	}

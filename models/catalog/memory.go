@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"foretoken/internal/files"
@@ -18,27 +20,28 @@ import (
 // positions is the context that Memory is for.
 const positions = 4096
 
-// Fill computes the memory and the device class of every entry: it loads the models on devices of these limits, which
-// count bytes and make no buffer. A model is read from its file if that is built in, which open opens by name, or made
-// of its HParams. Without either, it keeps what foretoken inspect said of its file.
+// Fill computes the memory, the device class and the needs of every entry: it loads the models on devices of these
+// limits, which count bytes and make no buffer. A model is read from its file if that is built in, which open opens by
+// name, or made of its HParams. Without either, it keeps what foretoken inspect said of its file.
 func (c *Catalog) Fill(gpu, cpu webgpu.Limits, open func(name string) (files.Source, error)) error {
 	byID := map[string]*Model{}
 	for _, m := range c.Models {
 		byID[m.ID] = m
 		f, err := m.open(open)
-		if f != nil && err == nil {
+		if f.File != nil && err == nil {
 			plan := runner.Plan
 			if m.Drafts {
 				plan = runner.PlanDraft
 			}
+			m.Needs = f.needs
 			m.Memory, err = onBoth(gpu, cpu, func(limits webgpu.Limits) (int64, error) {
-				memory, err := plan(f, graph.Options{}, limits)
-				return memory.Total(), err
+				memory, err := plan(f.File, graph.Options{}, limits)
+				return memory.Total() + f.more, err
 			})
 		}
 		for i := range m.Drafters {
 			if head := m.Drafters[i].Head; head != nil && head.Repository == Builtin && err == nil {
-				err = head.fill(f, gpu, cpu, open)
+				err = head.fill(f.File, gpu, cpu, open)
 			}
 		}
 		if err != nil {
@@ -92,19 +95,26 @@ func onBoth(gpu, cpu webgpu.Limits, plan func(webgpu.Limits) (int64, error)) (m 
 	return m, err
 }
 
-// open returns the file of a model for planning; nil for a model whose hparams are not known.
-func (m *Model) open(open func(name string) (files.Source, error)) (*gguf.File, error) {
-	if m.Repository == Builtin {
-		src, err := open(m.Name)
-		if err != nil {
-			return nil, err
+// planned is a file for planning. A model that does not run yet is planned as the nearest one that does: a llama for
+// another architecture, matrices in Q8_0 for a format that no kernel reads.
+type planned struct {
+	*gguf.File
+	needs string // what does not run yet
+	more  int64  // bytes of the model's matrices beyond those of the file
+}
+
+// open returns the file of a model for planning; none for a model whose hparams are not known.
+func (m *Model) open(open func(name string) (files.Source, error)) (p planned, err error) {
+	switch {
+	case m.Repository == Builtin:
+		var src files.Source
+		if src, err = open(m.Name); err == nil {
+			p.File, err = gguf.Open(src)
 		}
-		return gguf.Open(src)
+	case m.HParams != nil:
+		p, err = m.HParams.file(m.Name, m.Quant)
 	}
-	if m.HParams == nil {
-		return nil, nil
-	}
-	return m.HParams.file(m.Name, m.Quant)
+	return p, err
 }
 
 // hollow is a file whose tensors are zeros: planning reads none.
@@ -130,10 +140,14 @@ func (h *hollow) ReadAt(p []byte, at int64) (int, error) {
 }
 
 // file returns a GGUF file with the tensors that a model of these hparams has in files of the given type.
-func (p *HParams) file(name, quant string) (*gguf.File, error) {
+func (p *HParams) file(name, quant string) (out planned, err error) {
+	architecture := p.Architecture
+	if !slices.Contains(arch.Names(), architecture) { // bound: a dozen names
+		out.needs, architecture = "the architecture "+architecture, "llama"
+	}
 	var kv []gguf.KV
 	add := func(key string, value any) {
-		kv = append(kv, gguf.KV{Key: p.Architecture + "." + key, Value: value})
+		kv = append(kv, gguf.KV{Key: architecture + "." + key, Value: value})
 	}
 	add("block_count", uint32(p.Layers))
 	add("context_length", uint32(p.Context))
@@ -144,7 +158,7 @@ func (p *HParams) file(name, quant string) (*gguf.File, error) {
 	add("attention.key_length", uint32(p.HeadDim))
 	add("attention.value_length", uint32(p.HeadDim))
 	add("attention.layer_norm_rms_epsilon", float32(1e-5))
-	kv = append([]gguf.KV{{Key: "general.architecture", Value: p.Architecture}}, kv...)
+	kv = append([]gguf.KV{{Key: "general.architecture", Value: architecture}}, kv...)
 	// The description depends on which tensors there are, and lists the others.
 	given := []gguf.WriteTensor{{Name: "token_embd.weight", Dims: []uint64{uint64(p.Dim), uint64(p.Vocab)}}}
 	if !p.Tied {
@@ -152,15 +166,15 @@ func (p *HParams) file(name, quant string) (*gguf.File, error) {
 	}
 	f, err := layOut(name, kv, given)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	model, err := arch.Read(f, positions)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	types, err := mixture(quant, model)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	var tensors []gguf.WriteTensor
 	for t := range model.Tensors() {
@@ -172,11 +186,21 @@ func (p *HParams) file(name, quant string) (*gguf.File, error) {
 			w.Dims = append([]uint64{uint64(n)}, w.Dims...)
 		}
 		if len(t.Shape) == 2 {
-			w.Type = types(t)
+			if w.Type = types(t); !graph.Runs(w.Type) {
+				out.needs = cmp.Or(out.needs, "the format "+w.Type.String())
+				out.more += matrixBytes(w)
+				w.Type = gguf.Q8_0
+				out.more -= matrixBytes(w)
+			}
 		}
 		tensors = append(tensors, w)
 	}
-	return layOut(name, kv, tensors)
+	out.File, err = layOut(name, kv, tensors)
+	return out, err
+}
+
+func matrixBytes(t gguf.WriteTensor) int64 {
+	return int64(t.Dims[0] / t.Type.BlockSize() * t.Type.BlockBytes() * t.Dims[1])
 }
 
 func layOut(name string, kv []gguf.KV, tensors []gguf.WriteTensor) (*gguf.File, error) {
@@ -200,12 +224,19 @@ func mixture(quant string, m *arch.Model) (func(arch.Tensor) gguf.Type, error) {
 	switch quant {
 	case "Q8_0":
 		return func(arch.Tensor) gguf.Type { return gguf.Q8_0 }, nil
+	case "Q1_0": // Bonsai's files have all matrices in one type
+		return func(arch.Tensor) gguf.Type { return gguf.Q1_0 }, nil
+	case "Q2_0":
+		return func(arch.Tensor) gguf.Type { return gguf.Q2_0 }, nil
 	case "Q4_K_M":
 		return func(t arch.Tensor) gguf.Type {
 			more := t.Layer < n/8 || t.Layer >= 7*n/8 || (t.Layer-n/8)%3 == 2
 			values := t.Kind == arch.QKV && strings.HasSuffix(t.GGUF, "attn_v.weight")
 			if t.Kind == arch.Output || t.Kind == arch.Embedding && m.Tied || more && (values || t.Kind == arch.Down) {
 				return fits(t, gguf.Q6_K, gguf.Q8_0)
+			}
+			if t.Kind == arch.QKV && strings.HasSuffix(t.GGUF, "attn_qkv.weight") {
+				return fits(t, gguf.Q5_K, gguf.Q5_1)
 			}
 			return fits(t, gguf.Q4_K, gguf.Q5_0)
 		}, nil

@@ -166,11 +166,13 @@ func gathered(bits int, codes func(block []byte, out []uint32)) func(block []byt
 	}
 }
 
+// Runs reports whether kernels read weights of the type.
+func Runs(t gguf.Type) bool { _, ok := blockLayouts[t]; return ok }
+
 // CheckType refuses a tensor of a storage type that no kernel reads.
 func CheckType(f *gguf.File, t *gguf.TensorInfo) error {
-	_, kernel := blockLayouts[t.Type]
 	switch {
-	case kernel:
+	case Runs(t.Type):
 		return nil
 	case quant.Decodes(t.Type):
 		return fmt.Errorf("graph: %s: tensor %s is %s, which no kernel reads; load the file with --quantise q4_0 or "+

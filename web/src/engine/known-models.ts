@@ -35,6 +35,8 @@ export interface KnownModel extends KnownFile {
   template: string;
   /** The least device that it runs on with its first drafter. */
   device: "phone" | "laptop" | "desktop";
+  /** The architecture or the format that does not run yet; undefined if the model runs. */
+  needs?: string;
   /** Whether it is offered as a drafter only. */
   draft_only?: boolean;
   /** The best one first; empty if nothing drafts for it. */

@@ -15,7 +15,7 @@ export interface Offer {
 }
 
 /** All offers, the built-in ones first: a model with its drafter, with each further one, or alone if it has none. */
-export const OFFERS: readonly Offer[] = MODELS.filter((model) => !model.draft_only).flatMap((model) => {
+export const OFFERS: readonly Offer[] = MODELS.filter((model) => !model.draft_only && !model.needs).flatMap((model) => {
   const [first, ...others] = model.drafters;
   const draft = MODELS.find(({ id }) => id === first?.model);
   const offers: Offer[] = [{ id: model.id, model, draft, head: first?.head }];
@@ -25,6 +25,9 @@ export const OFFERS: readonly Offer[] = MODELS.filter((model) => !model.draft_on
   }
   return offers;
 });
+
+/** The models that need what does not run yet. */
+export const COMING: readonly KnownModel[] = MODELS.filter(({ needs }) => needs);
 
 /** The files of an offer. */
 export const filesOf = ({ model, draft, head }: Offer): KnownFile[] =>

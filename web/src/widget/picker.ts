@@ -4,7 +4,8 @@
  */
 import { isBuiltIn, type KnownFile, type KnownModel, MODELS, nameOf } from "../engine/known-models.ts";
 import type { LoadOptions } from "../engine/engine.ts";
-import { downloadOf, filesOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
+import { roomHere } from "../engine/fit.ts";
+import { COMING, downloadOf, filesOf, loadOf, memoryOf, type Offer, OFFERS } from "../engine/offers.ts";
 import { hostOf } from "../sources/hosts.ts";
 import { HUB, parseName, resolve } from "../sources/hub.ts";
 import type { Keep } from "../protocol/protocol.ts";
@@ -12,7 +13,7 @@ import style from "../styles/models.css";
 import { el, setText, sheet } from "./dom.ts";
 import { KeptList } from "./kept-list.ts";
 import * as format from "./format.ts";
-import { drafted, hostName, licences, memory, size } from "./offer-text.ts";
+import { drafted, fitting, hostName, licences, memory, size, unchecked } from "./offer-text.ts";
 
 const WAYS = { catalog: "Catalog", name: "Name or address", files: "Your files" } as const;
 type Way = keyof typeof WAYS;
@@ -93,6 +94,13 @@ export class Picker {
     "fieldset",
     { class: "pairs", id: "pairs" },
     el("legend", { class: "visually-hidden" }, "Models that are known to work"),
+  );
+  /** The most GiB of memory that an offer in the list takes. */
+  readonly #limit = el(
+    "select",
+    { id: "memory-limit" },
+    el("option", { value: "" }, "any"),
+    ...[1, 2, 4, 8].map((gib) => el("option", { value: String(gib) }, `up to ${gib} GB`)),
   );
   readonly #targetName = named(
     "target-name",
@@ -318,7 +326,7 @@ export class Picker {
     const keeps = this.#keep.checked ? "the files stay in this browser" : "each visit downloads the files again";
     const room = !this.#keep.checked || free === undefined ? "" : ` There is room for ${format.bytes(free)}.`;
     const short = this.#keep.checked && free !== undefined && bytes > free ? " Delete stored models first." : "";
-    const takes = `Loading takes ${memory(this.#offer)}.`;
+    const takes = `${unchecked(this.#offer)} Loading takes ${memory(this.#offer)}.`.trimStart();
     return `Downloads from ${hostName(this.#options.hub ?? HUB)}; ${keeps}.${room}${short} ${takes}`;
   }
 
@@ -346,6 +354,7 @@ export class Picker {
 
   #listPairs(): void {
     const from = ` · from ${hostName(this.#options.hub ?? HUB)}`;
+    this.#pairs.append(el("label", { class: "known-limit" }, "Memory: ", this.#limit));
     for (const offer of OFFERS) {
       const { id, model, head } = offer;
       const builtin = isBuiltIn(model);
@@ -371,12 +380,34 @@ export class Picker {
           el(
             "div",
             { class: "known-facts", id: `pair-${id}` },
-            el("p", {}, `${memory(offer)} · `, ...licences(offer), ...kept),
+            el("p", {}, memory(offer), el("span", { class: "known-fit" }), " · ", ...licences(offer), ...kept),
             el("p", { class: "known-about" }, `${filesOf(offer).map(oneOf).join("; ")}. ${drafted(offer)}`),
           ),
         ),
       );
     }
+    const coming = COMING.map(({ title, needs }) => `${title} (${needs})`).join(", ");
+    if (coming) this.#pairs.append(el("p", { class: "known-coming" }, `Coming, with what they need: ${coming}.`));
+    this.#limit.addEventListener("change", () => this.#filter());
+    void roomHere().then((room) => {
+      for (const offer of OFFERS) {
+        const said = fitting(offer, room);
+        const place = this.#pairs.querySelector(`[data-pair="${offer.id}"] .known-fit`);
+        if (said && place) setText(place, ` · ${said}`);
+      }
+    });
+  }
+
+  /** Hides the offers that take more memory than asked for; the selection moves to the first that is left. */
+  #filter(): void {
+    const most = Number(this.#limit.value) * 2 ** 30 || Infinity;
+    for (const offer of OFFERS) {
+      const { gpu, cpu } = memoryOf(offer);
+      this.#pairs.querySelector<HTMLElement>(`[data-pair="${offer.id}"]`)!.hidden = Math.max(gpu, cpu) > most;
+    }
+    const shown = [...this.#pairs.querySelectorAll<HTMLInputElement>(".known:not([hidden]) input")];
+    if (!shown.some((input) => input.checked)) shown[0]!.checked = true;
+    this.#follow();
   }
 
   /** Loads the selection, or shows at a field what is missing. */

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { MODELS, nameOf, sourceOf } from "../../src/engine/known-models.ts";
-import { downloadOf, filesOf, memoryOf, OFFERS } from "../../src/engine/offers.ts";
+import { fits } from "../../src/engine/fit.ts";
+import { COMING, downloadOf, filesOf, memoryOf, OFFERS } from "../../src/engine/offers.ts";
 import { HUB, resolve } from "../../src/sources/hub.ts";
 
 const offer = (id: string): (typeof OFFERS)[number] => OFFERS.find((one) => one.id === id)!;
@@ -31,6 +32,25 @@ test("sizes and memory of an offer are the sums of its files", () => {
   assert.deepEqual(downloadOf(tiny), { bytes: large!.bytes, more: true });
   const stored = (file: unknown) => (file === small ? { size: 70, have: 30 } : undefined);
   assert.deepEqual(downloadOf(tiny, stored), { bytes: large!.bytes + 40, more: false });
+});
+
+test("models that need what does not run yet are named and not offered", () => {
+  for (const { id, needs } of COMING) {
+    assert.match(needs!, /^the (architecture|format) \w+$/, id);
+    assert.ok(!OFFERS.some(({ model }) => model.id === id), id);
+  }
+  const runs = MODELS.filter(({ needs }) => !needs);
+  assert.ok(MODELS.length >= 30 && runs.length >= 15, `${MODELS.length} models, ${runs.length} run`);
+  for (const { model, draft } of OFFERS) assert.ok(!draft?.needs, `${model.id}'s drafter does not run`);
+});
+
+test("a model fits half of the memory, and not more than three quarters, where the browser tells the memory", () => {
+  const gib = (n: number): { gpu: number; cpu: number } => ({ gpu: n * 2 ** 30, cpu: 9 * 2 ** 30 });
+  const on = (n: number, memory: number | undefined) => fits(gib(n), { kind: "gpu", gib: memory });
+  assert.deepEqual([on(2, 4), on(2.1, 4), on(3, 4), on(3.1, 4)], ["fits", "tight", "tight", "no"]);
+  assert.equal(fits(gib(1), { kind: "cpu", gib: 4 }), "no");
+  // Eight may stand for more.
+  assert.deepEqual([on(4, 8), on(6, 8), on(7, 8), on(1, undefined)], ["fits", "tight", undefined, undefined]);
 });
 
 test("names resolve to addresses of their revision, with a checksum where it is known", () => {
