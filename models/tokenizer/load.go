@@ -39,9 +39,16 @@ var endTexts = []string{
 	"<reponame>", "<|file_sep|>", "<turn|>", "<|tool_response>", "<|flush|>", "<|calls|>", "[e~[",
 }
 
-// endsInside are tokens of vocabularies whose <|end|> ends a message and not the generation: gpt-oss's and Solar
-// Open's.
-var endsInside = [][]string{{"<|return|>", "<|call|>"}, {"<|flush|>", "<|calls|>"}}
+// notEnds are texts of endTexts that end no text in vocabularies with all of some others: gpt-oss's and Solar Open's
+// <|end|> ends one of several messages, and Gemma 4 writes HTML's </s>.
+var notEnds = []struct {
+	text   string
+	beside []string
+}{
+	{"<|end|>", []string{"<|return|>", "<|call|>"}},
+	{"<|end|>", []string{"<|flush|>", "<|calls|>"}},
+	{"</s>", []string{"<|tool_response>"}},
+}
 
 // middleTexts are the tokens that begin a prompt to fill in the middle, in published models.
 var middleTexts = []string{"<|fim_prefix|>", "<fim_prefix>", "<fim-prefix>", "<｜fim▁begin｜>", "▁<PRE>", "[PREFIX]"}
@@ -205,15 +212,10 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	for _, s := range endTexts {
 		// Converters sometimes leave these as plain or user-defined tokens. One
 		// that text is merged into, such as HTML's </s>, is a plain one.
-		if id, ok := t.ids.id(s); ok && !(merges && t.kinds[id] == normal && list.joins(id)) {
+		id, ok := t.ids.id(s)
+		if ok && !t.goesOn(s) && !(merges && t.kinds[id] == normal && list.joins(id)) {
 			t.eog[id] = true
 			t.kinds[id] = control
-		}
-	}
-	for _, others := range endsInside { // there it ends a message, and others follow
-		end, ok := t.ids.id("<|end|>")
-		if ok && !slices.ContainsFunc(others, func(s string) bool { return !t.spells(s) }) { // bound: two
-			t.eog[end] = false
 		}
 	}
 	for _, s := range []struct {
@@ -253,6 +255,17 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 		return t.bad(keyEOS, "missing, but an EOS token is to be added")
 	}
 	return nil
+}
+
+// goesOn reports whether a text of endTexts ends no text in this vocabulary.
+func (t *Tokenizer) goesOn(end string) bool {
+	for _, n := range notEnds {
+		missing := func(s string) bool { return !t.spells(s) }
+		if n.text == end && !slices.ContainsFunc(n.beside, missing) { // bound: two
+			return true
+		}
+	}
+	return false
 }
 
 // makePieces works out what every token adds to a text. They lie one behind the

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -266,6 +267,38 @@ func TestSpecialTokensInText(t *testing.T) {
 		}
 		if got := texts(c.tok, c.tok.EncodeSpecial(c.text, false)); got != c.read {
 			t.Errorf("%q is read as %s, want %s", c.text, got, c.read)
+		}
+	}
+}
+
+// TestEndsBesideOthers reads vocabularies in which a usual end ends no text.
+func TestEndsBesideOthers(t *testing.T) {
+	for _, c := range []struct {
+		end    string
+		others []string
+		want   bool
+	}{
+		{"<|end|>", []string{"<|call|>"}, true},
+		{"<|end|>", []string{"<|return|>", "<|call|>"}, false},
+		{"<|end|>", []string{"<|flush|>", "<|calls|>"}, false},
+		{"</s>", []string{"<turn|>"}, true},
+		{"</s>", []string{"<turn|>", "<|tool_response>"}, false},
+	} {
+		m := smallBPE().with(keyMerges, []string{"h e"})
+		tokens, types := slices.Clone(m[keyTokens].([]string)), slices.Clone(m[keyTypes].([]int32))
+		for _, s := range append(c.others, c.end) {
+			if !slices.Contains(tokens, s) {
+				tokens, types = append(tokens, s), append(types, int32(userDefined))
+			}
+		}
+		tok := m.with(keyTokens, tokens).with(keyTypes, types).tokenizer(t)
+		if got := tok.EOG(idOf(tok, c.end)); got != c.want {
+			t.Errorf("%s beside %q ends a text: %t", c.end, c.others, got)
+		}
+		for _, s := range c.others {
+			if !tok.EOG(idOf(tok, s)) {
+				t.Errorf("%s ends no text", s)
+			}
 		}
 	}
 }
