@@ -16,6 +16,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/quote"
+	"foretoken/models/arch"
 	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
@@ -91,11 +92,13 @@ func inspectCommand(c *console) *cobra.Command {
 				return err
 			}
 			defer closeFiles()
-			f, err := gguf.Open(src)
-			if err != nil {
-				return err
+			f, refused := gguf.Open(src)
+			if refused != nil {
+				if f = gguf.Survey(src); f == nil {
+					return refused
+				}
 			}
-			i := inspect(f, planned)
+			i := inspect(f, refused, planned)
 			if asJSON {
 				return printIndented(c, "  ", i)
 			}
@@ -109,7 +112,8 @@ func inspectCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-func inspect(f *gguf.File, planned foretoken.Options) *inspection {
+// inspect describes a file, which was only surveyed where it is refused.
+func inspect(f *gguf.File, refused error, planned foretoken.Options) *inspection {
 	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{},
 		Tensors: []tensorEntry{}, Types: map[string]uint64{}}
 	for _, key := range f.Keys() {
@@ -124,7 +128,14 @@ func inspect(f *gguf.File, planned foretoken.Options) *inspection {
 	}
 	i.Tokenizer.Kind, _ = f.StringOr("tokenizer.ggml.model", "")
 	i.Tokenizer.Pre, _ = f.StringOr("tokenizer.ggml.pre", "")
-	tok, memory, err := foretoken.Inspect(f, planned, webgpu.DefaultLimits())
+	var tok *tokenizer.Tokenizer
+	var memory *foretoken.Memory
+	err := refused
+	if refused == nil {
+		tok, memory, err = foretoken.Inspect(f, planned, webgpu.DefaultLimits())
+	} else if kind := arch.Unlike(f); kind != "" && len(f.Tensors) > 0 {
+		err = fmt.Errorf("%s: %s", f.Name(), kind)
+	}
 	if i.Runnable = err == nil; err != nil {
 		i.Reason = oneLine(err.Error())
 	} else {

@@ -82,23 +82,40 @@ func Names() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // Read describes the model in a file. context is the number of positions that will be allocated, 0 for the default.
 // It returns an error that names the file and the field if the architecture or a field is not supported.
-func Read(f *gguf.File, context int) (*Model, error) { return read(f, context, architectures) }
+func Read(f *gguf.File, context int) (*Model, error) {
+	if err := refuse(f, Unlike); err != nil {
+		return nil, err
+	}
+	return read(f, context, architectures)
+}
 
 // ReadHead describes the head in a file.
-func ReadHead(f *gguf.File) (*Model, error) { return read(f, 0, heads) }
+func ReadHead(f *gguf.File) (*Model, error) {
+	if err := refuse(f, unlikeHead); err != nil {
+		return nil, err
+	}
+	return read(f, 0, heads)
+}
+
+// refuse refuses rotated weights, and a file of which other says something.
+func refuse(f *gguf.File, other func(*gguf.File) string) error {
+	if err := checkRotated(f); err != nil {
+		return err
+	}
+	if why := other(f); why != "" {
+		return fmt.Errorf("arch: %s: %s", f.Name(), why)
+	}
+	return nil
+}
 
 func read(f *gguf.File, context int, architectures map[string]func(*fields) *Model) (*Model, error) {
 	name, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRotated(f); err != nil {
-		return nil, err
-	}
 	describe, ok := architectures[name]
 	if !ok {
-		return nil, fmt.Errorf("arch: %s: general.architecture is %s; supported: %s", f.Name(), quote.Text(name),
-			strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+		return nil, fmt.Errorf("arch: %s: %s", f.Name(), unknown(name, slices.Sorted(maps.Keys(architectures))))
 	}
 	r := &fields{f: f, arch: name, context: context, read: map[string]bool{}}
 	m := describe(r)
@@ -132,7 +149,8 @@ func checkRotated(f *gguf.File) error {
 // CheckVocab refuses a tokenizer of more tokens than the embedding has rows.
 func (m *Model) CheckVocab(file string, tokens uint64) error {
 	if tokens > uint64(m.Vocab) {
-		return fmt.Errorf("arch: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, tokens,
+		return fmt.Errorf("arch: %s: the tokenizer has %d tokens but token_embd.weight only %d rows: the file is "+
+			"damaged, take another one", file, tokens,
 			m.Vocab)
 	}
 	return nil

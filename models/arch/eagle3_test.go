@@ -102,3 +102,22 @@ func TestHeadInGGUF(t *testing.T) {
 		}
 	}
 }
+
+// TestOthers finds no architecture that can be run among those that cannot, and refuses a model given as a head.
+func TestOthers(t *testing.T) {
+	for _, name := range Names() {
+		for _, o := range others {
+			if in(o.names, name) {
+				t.Errorf("%s is said to be no model that can be run: %s", name, o.says)
+			}
+		}
+	}
+	_, err := ReadHead(small(t, "llama", nil, nil))
+	if err == nil || !strings.Contains(err.Error(), "this is a model and no EAGLE-3 head") {
+		t.Errorf("a model as a head: %v", err)
+	}
+	if _, err = ReadHead(small(t, "controlvector", nil, nil)); err == nil ||
+		!strings.Contains(err.Error(), "control vector") {
+		t.Errorf("a control vector as a head: %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,14 @@ var neutral = map[string][]float64{
 	"rope.scaling.yarn_attn_factor": {1},
 }
 
+// meanings say what a field means that has no neutral value, and what to take instead.
+var meanings = map[string]string{
+	"attention.causal": "the model reads texts in both directions and writes none; " + take,
+	"expert_count":     "mixtures of experts cannot be run yet; " + take,
+	"nextn_predict_layers": "blocks that predict several tokens (MTP) cannot be run yet; take the file of the model " +
+		"without them, which has no MTP in its name",
+}
+
 // checkUnread fails if the file has a field that was not read and whose value might change the output.
 func (r *fields) checkUnread() {
 	for _, key := range r.f.Keys() {
@@ -68,7 +77,8 @@ func (r *fields) checkUnread() {
 			r.fail(field, "is %s; the field is unknown for %s models, and ignoring it might change the output",
 				r.f.Describe(key), r.arch)
 		case !single || !slices.Contains(allowed, v): // bound: 2 values
-			r.fail(field, "is %s, which is not supported; want %g", r.f.Describe(key), allowed[0])
+			r.fail(field, "is %s, which is not supported: %s", r.f.Describe(key),
+				cmp.Or(meanings[field], fmt.Sprintf("want %g", allowed[0])))
 		}
 	}
 }

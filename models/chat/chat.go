@@ -238,9 +238,23 @@ func New(template string, o Options) (*Template, error) {
 	return t, nil
 }
 
+// embeds refuses the template of an embedding model, which was not trained to answer. It is ErrNoTemplate for callers.
+type embeds struct{ name string }
+
+func (e embeds) Error() string {
+	return "chat: " + e.name + ": this is an embedding model (pooling_type), which turns texts into vectors: take " +
+		"another model for conversations"
+}
+
+func (e embeds) Is(err error) bool { return err == ErrNoTemplate }
+
 // ForFile reads the templates of a model file, tokenizer.chat_template and those named
 // tokenizer.chat_template.<name>, which become o.Named.
 func ForFile(f *gguf.File, o Options) (*Template, error) {
+	architecture, _ := f.StringOr("general.architecture", "")
+	if pooling, _ := f.Uint32Or(architecture+".pooling_type", 0); pooling != 0 {
+		return nil, embeds{f.Name()}
+	}
 	text, err := f.StringOr(keyTemplate, "")
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)

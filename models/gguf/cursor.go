@@ -18,13 +18,14 @@ const (
 // cursor reads a source forwards. It never reads past the end and never allocates for a length that the rest of the
 // file could not hold. After the first error every read gives zero values; err keeps the reason.
 type cursor struct {
-	src   files.Source
-	size  uint64
-	pos   uint64 // of the next byte to hand out
-	buf   []byte // bytes from pos on
-	chunk int
-	field string // what is being read, for messages
-	err   error
+	src    files.Source
+	size   uint64
+	pos    uint64 // of the next byte to hand out
+	buf    []byte // bytes from pos on
+	chunk  int
+	survey bool   // see Survey
+	field  string // what is being read, for messages
+	err    error
 }
 
 func (c *cursor) left() uint64 { return c.size - c.pos }

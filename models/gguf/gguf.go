@@ -76,11 +76,32 @@ func Open(src files.Source) (*File, error) {
 	if src.Size() < 0 {
 		return nil, fmt.Errorf("gguf: %s: the size is unknown", src.Name())
 	}
-	c := &cursor{src: src, size: uint64(src.Size()), chunk: firstRead, field: "header"}
+	f, c := read(src, false)
+	if c.err != nil {
+		return nil, c.err
+	}
+	return f, nil
+}
+
+// Survey reads as much of a header as it can, to show what a file is that Open refuses: it takes tensors of unknown
+// types, whose Size is 0, and those whose data is missing or out of place, and stops where the header cannot be read.
+// The result is nil for what is no GGUF file of a known version. Read no tensor of it.
+func Survey(src files.Source) *File {
+	if f, _ := read(src, true); f.Version != 0 {
+		return f
+	}
+	return nil
+}
+
+// read reads a header up to the first error, which the cursor holds.
+func read(src files.Source, survey bool) (*File, *cursor) {
+	c := &cursor{survey: survey, src: src, size: uint64(src.Size()), chunk: firstRead, field: "header"}
 	f := &File{src: src, values: map[string]value{}, byName: map[string]int{}}
 	c.checkMagic()
 	f.Version = c.u32()
-	c.checkVersion(f.Version)
+	if c.checkVersion(f.Version); c.err != nil {
+		f.Version = 0
+	}
 	tensors, keys := c.u64(), c.u64()
 	// The smallest metadata entry takes 14 bytes, the smallest tensor 33.
 	c.checkCount("metadata entries", keys, maxKeys, 14)
@@ -95,10 +116,7 @@ func Open(src files.Source) (*File, error) {
 	if c.err == nil {
 		f.place(c, align)
 	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return f, nil
+	return f, c
 }
 
 // checkMagic names the kinds of files that people pass by mistake.
@@ -120,11 +138,13 @@ func (c *cursor) checkMagic() {
 	case strings.HasPrefix(text, "<!doctype") || strings.HasPrefix(text, "<html"):
 		c.fail("this is a web page, not a model: use the address of the file itself")
 	case strings.HasPrefix(text, "pk\x03\x04"):
-		c.fail("this is a zip archive or a PyTorch checkpoint, not a GGUF file: convert it")
+		c.fail("this is a zip archive or a PyTorch checkpoint, not a GGUF file: take a GGUF or safetensors file " +
+			"of the model")
 	case slices.Contains([]string{"ggml", "ggjt", "ggla", "lmgg", "tjgg", "fmgg"}, text[:4]):
-		c.fail("this is a model in a format older than GGUF: convert it again")
+		c.fail("this is a model in a format older than GGUF: take a GGUF file of it")
 	case len(head) >= 9 && head[8] == '{':
-		c.fail("this looks like safetensors, not GGUF: convert it")
+		c.fail("this looks like safetensors, not GGUF: name it so, and keep config.json and " +
+			"tokenizer.json beside it")
 	default:
 		c.fail("wrong magic %q, want \"GGUF\": this is no GGUF file", head[:4])
 	}
@@ -146,9 +166,10 @@ func (c *cursor) checkVersion(v uint32) {
 	switch {
 	case v == 2 || v == 3:
 	case v&0xffff == 0 && v != 0:
-		c.fail("the file is big-endian (version %#x): convert it to little-endian", v)
+		c.fail("the file is big-endian (version %#x): take a little-endian file of "+
+			"the model", v)
 	default:
-		c.fail("version %d, this reader knows 2 and 3: convert the model again", v)
+		c.fail("version %d, this reader knows 2 and 3: take another file of the model", v)
 	}
 }
 
@@ -157,7 +178,7 @@ func (c *cursor) checkCount(what string, n, limit, each uint64) {
 	case c.err != nil:
 	case n > limit:
 		c.fail("%d %s, at most %d are allowed: the file is damaged, download it again", n, what, limit)
-	case n > c.left()/each:
+	case n > c.left()/each && !c.survey:
 		c.fail("%d %s do not fit in the %d bytes left: the file is truncated or damaged, download it again", n,
 			what, c.left())
 	}
@@ -172,6 +193,9 @@ func (f *File) readEntry(c *cursor, i uint64) {
 	v := c.value()
 	if c.err == nil && c.pos > maxMetadata {
 		c.fail("the metadata takes more than %d MiB", maxMetadata>>20)
+	}
+	if c.err != nil {
+		return
 	}
 	f.order = append(f.order, key)
 	f.prism = f.prism || strings.HasPrefix(key, "prism.")
@@ -234,12 +258,11 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 	typ := Type(binary.LittleEndian.Uint32(b[n*8:]))
 	off := binary.LittleEndian.Uint64(b[n*8+4:])
 	c.skip(len(b))
-	if !typ.Known() || typ == PTQ1_0 && !f.prism {
-		c.fail("unknown tensor type %d: the file needs a newer reader, or is damaged", uint32(typ))
-		return
-	}
 	size, err := tensorBytes(typ, dims)
 	switch {
+	case c.survey:
+	case !typ.Known() || typ == PTQ1_0 && !f.prism:
+		c.fail("%s", typ.refusal())
 	case err != nil:
 		c.fail("%w", err)
 	case off%align != 0:
@@ -262,6 +285,12 @@ func (f *File) place(c *cursor, align uint64) {
 		return
 	}
 	f.DataStart = int64(start)
+	if c.survey {
+		for i := range f.Tensors {
+			f.Tensors[i].Offset += f.DataStart
+		}
+		return
+	}
 	byOffset := make([]int, len(f.Tensors))
 	for i := range f.Tensors {
 		byOffset[i] = i

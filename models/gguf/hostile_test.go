@@ -3,6 +3,7 @@ package gguf
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,7 +100,7 @@ func hostile() map[string]struct {
 		"half a block": {newRaw(3, 1, 0).put("t", u32(1), u64(48), u32(8), u64(0)).pad(100),
 			"whole number of Q8_0 blocks"},
 		"unknown type": {newRaw(3, 1, 0).put("blk.0.w", u32(1), u64(32), u32(4), u64(0)).pad(100),
-			`tensor "blk.0.w": unknown tensor type 4`},
+			`tensor "blk.0.w": Q4_2 was withdrawn: take a file of the model in Q4_0`},
 		"offset odd": {newRaw(3, 1, 0).put("t", u32(1), u64(4), u32(0), u64(8)).pad(100),
 			"not a multiple of the alignment 32"},
 		"offset past":   {newRaw(3, 1, 0).put("t", u32(1), u64(4), u32(0), u64(1<<62)).pad(100), "beyond the end"},
@@ -110,7 +111,7 @@ func hostile() map[string]struct {
 		"overlap": {newRaw(3, 2, 0).put("a", u32(1), u64(16), u32(0), u64(0),
 			"b", u32(1), u64(4), u32(0), u64(32)).pad(200), `lies over that of tensor "a"`},
 		"type of a fork": {newRaw(3, 1, 1).put("general.name", u32(8), "Bonsai", "t", u32(1), u64(128), u32(143),
-			u64(0)).pad(200), "unknown tensor type 143"},
+			u64(0)).pad(200), "type 143 is not known"},
 		"type of the fork": {newRaw(3, 1, 1).put("prism.version", u32(4), u32(1), "t", u32(1), u64(100), u32(143),
 			u64(0)).pad(200), "whole number of PTQ1_0 blocks of 128"},
 		// Two tensors of 12 blocks of 128 weights: 408 bytes, padded to 416.
@@ -133,6 +134,36 @@ func TestHostileFiles(t *testing.T) {
 			_, err := Open(files.FromBytes("x.gguf", c.file))
 			oneLine(t, err, c.want)
 		})
+	}
+}
+
+// TestSurvey shows what can be read of files that Open refuses.
+func TestSurvey(t *testing.T) {
+	whole := newRaw(3, 2, 1).put("k", u32(kindU32), u32(7), "a", u32(1), u64(4), u32(43), u64(0), "b", u32(1), u64(8),
+		u32(0), u64(1<<40)).pad(40)
+	for size, want := range map[int]string{len(whole): "k 7 a:type 43/0 b:F32/32", 80: "k 7 a:type 43/0", 30: "",
+		20: ""} {
+		src := files.FromBytes("x.gguf", whole[:size])
+		if _, err := Open(src); err == nil {
+			t.Errorf("%d bytes are taken", size)
+		}
+		f := Survey(src)
+		if f == nil {
+			t.Fatalf("%d bytes: nothing to show", size)
+		}
+		var shown []string
+		for _, key := range f.Keys() {
+			shown = append(shown, key+" "+f.Describe(key))
+		}
+		for _, x := range f.Tensors {
+			shown = append(shown, fmt.Sprintf("%s:%s/%d", x.Name, x.Type, x.Size))
+		}
+		if got := strings.Join(shown, " "); got != want {
+			t.Errorf("%d bytes: %q, want %q", size, got, want)
+		}
+	}
+	if f := Survey(files.FromBytes("x.gguf", newRaw(4, 0, 0).pad(0))); f != nil {
+		t.Errorf("version 4: %v", f.Keys())
 	}
 }
 
@@ -221,7 +252,10 @@ func FuzzOpen(f *testing.F) {
 		fuzztest.Bound(t, len(b), func() { file, err = Open(files.FromBytes("x.gguf", b)) })
 		if err != nil {
 			oneLine(t, err)
-			return
+			fuzztest.Bound(t, len(b), func() { file = Survey(files.FromBytes("x.gguf", b)) })
+			if file == nil {
+				return
+			}
 		}
 		for _, key := range file.Keys() {
 			file.Describe(key)
@@ -232,6 +266,9 @@ func FuzzOpen(f *testing.F) {
 			file.Strings(key)
 			file.Int32s(key)
 			file.Float32s(key)
+		}
+		if err != nil {
+			return
 		}
 		for i := range file.Tensors {
 			info := &file.Tensors[i]

@@ -23,6 +23,26 @@ const (
 	PQ2_0, PTQ1_0                      Type = 142, 143 // of Prism's fork of llama.cpp, for its Bonsai models
 )
 
+// withdrawn says of types that ggml no longer has what took their places.
+var withdrawn = map[Type]string{
+	4:  "Q4_2 was withdrawn: take a file of the model in Q4_0",
+	5:  "Q4_3 was withdrawn: take a file of the model in Q4_1",
+	31: "Q4_0_4_4 was withdrawn: take a file of the model in Q4_0",
+	32: "Q4_0_4_8 was withdrawn: take a file of the model in Q4_0",
+	33: "Q4_0_8_8 was withdrawn: take a file of the model in Q4_0",
+	36: "IQ4_NL_4_4 was withdrawn: take a file of the model in IQ4_NL",
+	37: "IQ4_NL_4_8 was withdrawn: take a file of the model in IQ4_NL",
+	38: "IQ4_NL_8_8 was withdrawn: take a file of the model in IQ4_NL",
+}
+
+// refusal says of a type that is not known what to take instead.
+func (t Type) refusal() string {
+	if says, ok := withdrawn[t]; ok {
+		return says + ", or in Q4_K_M or Q8_0"
+	}
+	return fmt.Sprintf("type %d is not known: take a file of the model in Q4_K_M, Q8_0 or Q4_0", uint32(t))
+}
+
 type layout struct {
 	name  string
 	elems uint64 // elements of one block

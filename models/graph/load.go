@@ -173,7 +173,8 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 	}
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !l.used[name] {
-			return fmt.Errorf("graph: %s: tensor %s is unknown in a %s model; ignoring it would change the output",
+			return fmt.Errorf("graph: %s: tensor %s is unknown in a %s model; ignoring it would change the output: "+
+				"take another file of the model",
 				f.Name(), quote.Name(name), g.Arch.Architecture)
 		}
 	}

@@ -175,8 +175,8 @@ func CheckType(f *gguf.File, t *gguf.TensorInfo) error {
 	case Runs(t.Type):
 		return nil
 	case quant.Decodes(t.Type):
-		return fmt.Errorf("graph: %s: tensor %s is %s, which no kernel reads; load the file with --quantise q4_0 or "+
-			"q8_0 (the option quantise of a page), or take one in Q4_K_M, Q8_0 or Q4_0", f.Name(), quote.Name(t.Name),
+		return fmt.Errorf("graph: %s: tensor %s is %s, which no kernel reads; convert it while it loads "+
+			"(--quantise q4_0), or take a file in Q4_K_M, Q8_0 or Q4_0", f.Name(), quote.Name(t.Name),
 			t.Type)
 	}
 	return fmt.Errorf("graph: %s: tensor %s is %s, which no model stores its weights in; take a file in Q4_K_M, Q8_0 "+

@@ -101,8 +101,8 @@ func (l *loader) tensor(want arch.Tensor) (*gguf.TensorInfo, error) {
 		dims[len(dims)-1-i] = uint64(n)
 	}
 	if !slices.Equal(t.Dims, dims) {
-		return nil, fmt.Errorf("graph: %s: tensor %s has dimensions %v, want %v", l.file.Name(), quote.Name(want.GGUF),
-			t.Dims, dims)
+		return nil, fmt.Errorf("graph: %s: tensor %s has dimensions %v, want %v: the file is damaged, take another one",
+			l.file.Name(), quote.Name(want.GGUF), t.Dims, dims)
 	}
 	return t, nil
 }

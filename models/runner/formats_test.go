@@ -154,7 +154,7 @@ func TestRefusedTypes(t *testing.T) {
 		want []string
 	}{
 		{"blk.1.ffn_up.weight", gguf.IQ1S, []string{"toy.gguf: tensor blk.1.ffn_up.weight is IQ1_S",
-			"with --quantise q4_0"}},
+			"(--quantise q4_0)"}},
 		{"token_embd.weight", gguf.I16, []string{"toy.gguf: tensor token_embd.weight is I16", "take a file in Q4_K_M"}},
 		{"blk.0.attn_norm.weight", gguf.Q8_0, []string{"toy.gguf: tensor blk.0.attn_norm.weight is Q8_0",
 			"F32, F16 or BF16"}},

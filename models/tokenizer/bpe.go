@@ -96,7 +96,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File, name string, wordsOnly bool) (err erro
 	pre := findPre(name)
 	if pre == nil {
 		return t.bad(keyPre, "%s is not supported; the nearest names are %s: a newer version may know it",
-			quote.Text(name), strings.Join(nearest(name, preNames(), 5), ", "))
+			quote.Text(name), strings.Join(quote.Nearest(name, preNames(), 5), ", "))
 	}
 	t.addBOS, t.spell = pre.addBOS, pre.spell
 	b := &bpe{pre: pre, kinds: t.kinds, ids: t.ids, wordsOnly: wordsOnly}

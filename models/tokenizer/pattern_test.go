@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"foretoken/internal/quote"
 	"math/rand"
 	"slices"
 	"strings"
@@ -163,7 +164,7 @@ func TestPreTokenizerNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"qwen3.5": "qwen35", "llama4x": "llama4", "gemma5": "gemma4", "": "mpt", strings.Repeat("x", 1e6): "a.x-4.0",
 	} {
-		if near := nearest(name, names, 5); len(near) != 5 || near[0] != want {
+		if near := quote.Nearest(name, names, 5); len(near) != 5 || near[0] != want {
 			t.Errorf("nearest to %.20q: %q, want %s first", name, near, want)
 		}
 	}

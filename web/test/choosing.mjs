@@ -170,7 +170,7 @@ test("models load from the catalog, by name and by address, and errors appear at
   await page.fill("#draft-name", address("no-draft.gguf"));
   await page.keyboard.press("Enter");
   assert.equal((await outcome(page)).state, "failed");
-  assert.match(await text(page, "#draft-name-error"), /no-draft\.gguf: .*magic/);
+  assert.match(await text(page, "#draft-name-error"), /no-draft\.gguf cannot be used: .*magic/);
   assert.equal(await text(page, "#target-name-error"), "");
   faults.files.set("/draft.gguf", { data: await fs.readFile(path.join(root, "models", "demo", "draft-q8_0.gguf")) });
   await page.fill("#draft-name", address("draft.gguf"));

@@ -556,7 +556,7 @@ export class WidgetApp {
       this.#enter(this.#engine ? "ready" : "idle", "Stopped");
       return;
     }
-    this.#showError(error.message);
+    this.#showError(format.forVisitors(error));
     this.#choice.failed(error, this.#engine === undefined);
     this.#enter(this.#engine ? "ready" : "failed", this.#engine ? "Ready" : "Not loaded");
     this.#dispatch("foretoken-error", error);

@@ -3,6 +3,7 @@ import type { ForetokenError } from "../protocol/errors.ts";
 import type { Progress } from "../protocol/protocol.ts";
 import { sheet } from "./dom.ts";
 import type { DownloadCard } from "./download.ts";
+import { forVisitors } from "./format.ts";
 import type { Models, Picker, PickerOptions } from "./picker.ts";
 import { isUnfinished } from "./unfinished.ts";
 import type { View } from "./view.ts";
@@ -150,12 +151,12 @@ export class ModelChoice {
   }
 
   /** Shows that work failed; `load`: it was the load. A full disk opens the list of stored models. */
-  failed({ code, message }: ForetokenError, load: boolean): void {
+  failed(error: ForetokenError, load: boolean): void {
     if (load) {
-      this.#picker?.failed(message);
+      this.#picker?.failed(forVisitors(error));
       void this.#card?.then((card) => card.paused("Interrupted"));
     }
-    if (code === "quota") void this.showKept();
+    if (error.code === "quota") void this.showKept();
     else this.#refresh();
   }
 

@@ -1,6 +1,7 @@
 /** Formats numbers for display. */
 import { bytes } from "../sources/bytes.ts";
 import { hostLabel } from "../protocol/devices.ts";
+import type { ForetokenError } from "../protocol/errors.ts";
 import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
 
 export { bytes };
@@ -87,6 +88,13 @@ export function progress(p: Progress, rate: number): string {
   }
   if (p.note && p.stage !== "memory") parts.push(p.note);
   return parts.join(" · ");
+}
+
+/** Returns the message of an error for a visitor: of a model, which file cannot be used and why, without flags. */
+export function forVisitors({ code, message }: Pick<ForetokenError, "code" | "message">): string {
+  if (code !== "bad_model") return message;
+  const plain = message.replace(/^foretoken: /, "").replace(/ \([^()]*--[^()]*\)/g, "");
+  return plain.replace(/^(.+?): (?:header: )?/, "$1 cannot be used: ");
 }
 
 /** Averages the rate of a download over the last seconds. */

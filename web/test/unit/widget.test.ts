@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { EngineInfo, EventToken, EventTree, Result } from "../../src/protocol/protocol.ts";
 import type { RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/protocol/settings.ts";
-import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
+import { bytes, device, forVisitors, milliseconds, parameters, progress } from "../../src/widget/format.ts";
 import { EXAMPLES } from "../../src/widget/examples.ts";
 import { endOf, isExample, offerFor, questionsFor } from "../../src/widget/prompts.ts";
 import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
@@ -362,6 +362,14 @@ test("numbers are formatted for display", () => {
   assert.equal(progress({ stage: "kernels", done: 3, total: 9 }, 0), "Compiling kernels · 3 of 9");
   const rate = new Rate();
   assert.deepEqual([rate.add("target", 0, 0), rate.add("target", 1000, 500), rate.add("draft", 10, 600)], [0, 2000, 0]);
+});
+
+test("an error of a model says to a visitor which file cannot be used and why", () => {
+  const says = (code: "bad_model" | "network", message: string): string => forVisitors({ code, message });
+  const head = "this is an EAGLE-3 head: give it beside that model";
+  assert.equal(says("bad_model", `foretoken: a b.gguf: ${head} (--eagle3)`), `a b.gguf cannot be used: ${head}`);
+  assert.equal(says("bad_model", "foretoken: x.gguf: header: wrong magic"), "x.gguf cannot be used: wrong magic");
+  assert.equal(says("network", "foretoken: x.gguf: no answer"), "foretoken: x.gguf: no answer");
 });
 
 test("the element observes one attribute for each field", () => {

@@ -1,4 +1,4 @@
-package tokenizer
+package quote
 
 import (
 	"cmp"
@@ -8,9 +8,9 @@ import (
 // maxName bounds the names that are compared: the time grows with the square of the length.
 const maxName = 64
 
-// nearest returns the n names that need the fewest changes of a byte to become a name, in alphabetical order among
+// Nearest returns the n names that need the fewest changes of a byte to become a name, in alphabetical order among
 // equals.
-func nearest(name string, names []string, n int) []string {
+func Nearest(name string, names []string, n int) []string {
 	name = name[:min(len(name), maxName)]
 	names = slices.Clone(names)
 	slices.SortFunc(names, func(a, b string) int {
