@@ -76,6 +76,7 @@ export class ForetokenTree extends Base {
   #place: Place = { round: 0, step: 0 };
   #drawn: Scene | undefined;
   #written = 0; // rounds in the text, also those after the one that is shown
+  #scroll: number | undefined; // a frame that shows the end of a run's text
   #playing = false;
   #seen = true; // in view
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -221,7 +222,10 @@ export class ForetokenTree extends Base {
   add(round: TracedRound): void {
     if (round.tokens.length === 0) return;
     this.#text.append(textOf(round, ++this.#written));
-    this.#text.scrollTop = this.#text.scrollHeight;
+    this.#scroll ??= requestAnimationFrame(() => {
+      this.#scroll = undefined;
+      if (!this.#trace) this.#text.scrollTop = this.#text.scrollHeight;
+    });
   }
 
   #restart(): void {

@@ -256,9 +256,10 @@ export class WidgetApp {
     try {
       const request = this.#view.settings.request(this.#view.prompt.value);
       const result = await this.#turn(() => {
+        const trace = this.#tree.wanted; // before changes, after which it would take a layout
         this.#enter("generating", "Generating");
         this.#begin(request);
-        return this.#follow(engine.generate(request.prompt, { ...request, trace: this.#tree.wanted }));
+        return this.#follow(engine.generate(request.prompt, { ...request, trace }));
       });
       this.#done(engine, result);
       return result;
@@ -280,11 +281,12 @@ export class WidgetApp {
     try {
       const { prompt, ...request } = this.#view.settings.request("");
       const reply = await this.#turn(async () => {
+        const trace = this.#tree.wanted;
         this.#enter("generating", "Answering");
         this.#begin({ ...request, prompt }, stream);
         // Restart the conversation if another widget used the engine for its own.
         if (!this.#lease!.claimConversation()) this.#chat.attach(engine);
-        return this.#follow(await start(engine, { ...request, trace: this.#tree.wanted }));
+        return this.#follow(await start(engine, { ...request, trace }));
       });
       this.#done(engine, reply.result);
       return reply;

@@ -1,6 +1,6 @@
 /**
- * The streamed text with a mark for the origin of each token. Rounds are queued and appended once per frame, so a fast
- * model does not cause a layout for every token. They become text nodes, so model output is never parsed as HTML.
+ * The streamed text with a mark for the origin of each token. Rounds are queued and appended together, so a fast model
+ * does not cause a layout for every token. They become text nodes, so model output is never parsed as HTML.
  */
 import type { EventToken, RoundEvent } from "../protocol/protocol.ts";
 import { el } from "./dom.ts";
@@ -53,6 +53,15 @@ export function tokenNode(piece: Piece): HTMLElement {
 /** The least number of tokens in a block of lines; the browser skips the layout of blocks out of view. */
 const BLOCK = 48;
 
+/** The least ms between two drawings: layout and paint take the processor from a model that runs on it. */
+const PAUSE = 50;
+
+/** Calls back in a frame, after `wait` ms. */
+function inFrame(callback: () => void, wait: number): void {
+  if (wait > 0) setTimeout(() => requestAnimationFrame(callback), wait);
+  else requestAnimationFrame(callback);
+}
+
 /** The characters of a prompt that are shown. */
 const MOST_PROMPT = 100_000;
 
@@ -73,7 +82,8 @@ export function following(scroller: HTMLElement, change: () => void): void {
 export class TokenStream implements RoundSink {
   readonly #box: HTMLElement;
   readonly #scroller: HTMLElement;
-  readonly #schedule: (callback: () => void) => void;
+  readonly #schedule: (callback: () => void, wait: number) => void;
+  #drawn = -Infinity; // when, in ms
   #queue: RoundEvent[] = [];
   #scheduled = false;
   #block: HTMLElement | undefined;
@@ -82,7 +92,7 @@ export class TokenStream implements RoundSink {
   /** `scroller` is the element that scrolls, by default `box`. Tests replace `schedule`. */
   constructor(
     box: HTMLElement,
-    schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback),
+    schedule: (callback: () => void, wait: number) => void = inFrame,
     scroller: HTMLElement = box,
   ) {
     this.#box = box;
@@ -109,13 +119,14 @@ export class TokenStream implements RoundSink {
     this.#queue.push(event);
     if (this.#scheduled) return;
     this.#scheduled = true;
-    this.#schedule(() => this.flush());
+    this.#schedule(() => this.flush(), this.#drawn + PAUSE - performance.now());
   }
 
   /** Appends the queued rounds. Also called at the end, because a hidden tab has no frames. */
   flush(): void {
     this.#scheduled = false;
     if (this.#queue.length === 0) return;
+    this.#drawn = performance.now();
     following(this.#scroller, () => {
       for (const piece of this.#queue.flatMap(pieces)) this.#append(piece);
       this.#queue = [];
