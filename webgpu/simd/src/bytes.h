@@ -99,13 +99,13 @@ INLINE numbers all_nibbles(const u8 *at) {
 }
 
 // The numbers of two_fields.
-INLINE v128_t even_field(v128_t v, u32 shift, u32 width, u32 up) {
+INLINE v128_t field_of_16(v128_t v, u32 shift, u32 width, u32 up) {
   return wasm_v128_and(shifted(v, shift, up), wasm_i16x8_splat((i16)(((1 << width) - 1) << up)));
 }
 INLINE numbers four_fields(const u8 *at, u32 shift, u32 width, u32 up) {
   v128_t v = wasm_v128_load(at);
-  return (numbers){{even_field(v, shift, width, up), even_field(v, shift + width, width, up),
-                    even_field(v, shift + 8, width, up), even_field(v, shift + width + 8, width, up)}};
+  return (numbers){{field_of_16(v, shift, width, up), field_of_16(v, shift + width, width, up),
+                    field_of_16(v, shift + 8, width, up), field_of_16(v, shift + width + 8, width, up)}};
 }
 
 // Sums of products in integers. For a format with whole scales, `second` is that of the block's last 16.
@@ -211,6 +211,7 @@ INLINE wholes wholes_of(v128_t v) {
 typedef v128_t ints;
 INLINE ints join_sums(UNUSED u32 halves, const sums *s) { return s->first; }
 INLINE ints in_turn(ints a, UNUSED ints b, UNUSED u32 last) { return a; }
+INLINE ints double_ints(ints v) { return wasm_i32x4_add(v, v); }
 INLINE ints less_ints(ints v, const i32 *a, UNUSED const i32 *b) { return wasm_i32x4_sub(v, wasm_v128_load(a)); }
 
 // The sums of four blocks times their whole scales, as floats. `less`, unless it is 0, is what to take off before: from

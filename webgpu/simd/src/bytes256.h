@@ -27,11 +27,10 @@ INLINE bytes field(bytes v, u32 shift, u32 up, u8 mask) {
 INLINE __m256i twice(const void *at) { return _mm256_broadcastsi128_si256(_mm_loadu_si128(at)); }
 INLINE __m256i upper_four(__m256i v) { return _mm256_srlv_epi32(v, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4)); }
 INLINE bytes nibbles(const u8 *at) { return _mm256_and_si256(upper_four(twice(at)), _mm256_set1_epi8(15)); }
-INLINE bytes two_fields(const u8 *at, i32 shift, i32 width, i32 up) {
+INLINE bytes two_fields(const u8 *at, i32 shift, i32 width, UNUSED u32 up) {
   i32 next = shift + width;
   __m256i by = _mm256_setr_epi32(shift, shift, shift, shift, next, next, next, next);
-  __m256i v = _mm256_slli_epi32(_mm256_srlv_epi32(twice(at), by), up);
-  return _mm256_and_si256(v, _mm256_set1_epi8((char)(((1 << width) - 1) << up)));
+  return _mm256_and_si256(_mm256_srlv_epi32(twice(at), by), _mm256_set1_epi8((char)((1 << width) - 1)));
 }
 INLINE bytes fifths(const u8 *at) {
   i32 word;
@@ -106,18 +105,24 @@ INLINE crossed cross_halves(bytes ab, bytes cd) {
   return (crossed){{field(first, 0, 0, 15), field(first, 4, 0, 15), field(last, 0, 0, 15), field(last, 4, 0, 15)}};
 }
 
-// The same of bytes each of which has a number of every half of a block: one_bit: of four blocks in single bits, which
-// become 2, and `two` has the same 16 bytes twice; else of two blocks in pairs of bits, then of two more. A shift of
-// lanes crosses: no byte moves to another place in its word.
-INLINE crossed cross_fields(bytes two, u32 one_bit) {
-  __m256i by = one_bit ? _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7) : _mm256_setr_epi32(0, 4, 0, 4, 2, 6, 2, 6);
+// The same of 16 bytes each of which has a bit of every half of four blocks, or of two times 16 with pairs of bits of
+// the halves of two blocks. A shift of lanes crosses: a byte is of the same four numbers in every half.
+INLINE __m256i splat_word(const u8 *at) { return _mm256_castps_si256(_mm256_broadcast_ss((const void *)at)); }
+INLINE crossed cross_bits(const u8 *at) {
+  __m256i by = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7), bit = _mm256_set1_epi8(1);
   crossed c;
-  UNROLL for (i32 k = 0; k < 4; k++) {
-    i32 o = one_bit ? k : k + 4;
-    __m256i words = _mm256_permutevar8x32_epi32(two, _mm256_setr_epi32(k, k, o, o, k, k, o, o));
-    __m256i v = _mm256_srlv_epi32(words, by);
-    c.v[k] = _mm256_and_si256(one_bit ? _mm256_slli_epi32(v, 1) : v, _mm256_set1_epi8(one_bit ? 2 : 3));
-  }
+  UNROLL for (u32 k = 0; k < 4; k++)
+    c.v[k] = _mm256_and_si256(_mm256_srlv_epi32(splat_word(at + 4 * k), by), bit);
+  return c;
+}
+INLINE crossed cross_pairs(const u8 *at, u32 n) {
+  __m256i by = _mm256_setr_epi32(0, 4, 0, 4, 2, 6, 2, 6), bits = _mm256_set1_epi8(3);
+  __m256 a = _mm256_castsi256_ps(twice(at)), b = _mm256_castsi256_ps(n > 2 ? twice(at + 16) : no_bytes());
+  __m256 words[] = {_mm256_shuffle_ps(a, b, 0), _mm256_shuffle_ps(a, b, 0x55), _mm256_shuffle_ps(a, b, 0xaa),
+                    _mm256_shuffle_ps(a, b, 0xff)};
+  crossed c;
+  UNROLL for (u32 k = 0; k < 4; k++)
+    c.v[k] = _mm256_and_si256(_mm256_srlv_epi32(_mm256_castps_si256(words[k]), by), bits);
   return c;
 }
 
@@ -176,7 +181,7 @@ INLINE lanes load_lanes(const void *a, const void *b) {
 }
 INLINE lanes splat_words(const void *a, const void *b) {
   if (same(a, b)) return _mm256_broadcast_ss(a);
-  return _mm256_set_m128(_mm_broadcast_ss(b), _mm_broadcast_ss(a));
+  return _mm256_blend_ps(_mm256_broadcast_ss(a), _mm256_broadcast_ss(b), 0xf0);
 }
 
 typedef struct {
@@ -209,6 +214,7 @@ INLINE ints join_sums(u32 halves, const sums *s) {
 INLINE ints in_turn(ints a, ints b, u32 last) {
   return last ? _mm256_unpackhi_epi32(a, b) : _mm256_unpacklo_epi32(a, b);
 }
+INLINE ints double_ints(ints v) { return _mm256_add_epi32(v, v); }
 INLINE ints less_ints(ints v, const i32 *a, const i32 *b) { return _mm256_sub_epi32(v, (__m256i)load_lanes(a, b)); }
 INLINE lanes scaled_sums(u32 apart, const sums *s, const wholes *w, const i32 *less, const i32 *other_less) {
   __m256i a = s[0], b = s[1];

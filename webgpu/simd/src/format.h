@@ -49,6 +49,8 @@ INLINE u32 number_bits(u32 format) {
   }
   return 8;
 }
+// Whether a number is half of what it stands for, so that a sum is doubled and not each number.
+INLINE u32 doubled(u32 format) { return PER > 1 && format == Q1_0; }
 // Whether x is in planes of bytes, see quantise.h.
 INLINE u32 in_planes(u32 format) { return format != Q8_0 && number_bits(format) <= PLANES; }
 // Whether the first group of a unit is of its even, and the second of its odd blocks: the two in a byte stay together
@@ -108,8 +110,8 @@ INLINE lanes join_words(const void *a, const void *b, u32 n) {
 
 // The scales of two blocks of 64, of which the second exists if n > 2.
 INLINE v128_t two_words(const void *at, u32 n) {
-  const u32 *w = at;
-  return n > 2 ? wasm_u32x4_make(w[0], w[0], w[1], w[1]) : wasm_u32x4_make(w[0], w[0], 0, 0);
+  v128_t v = n > 2 ? wasm_v128_load64_zero(at) : load_words(at, 1);
+  return wasm_i32x4_shuffle(v, v, 0, 0, 1, 1);
 }
 
 // Four bytes as floats.
@@ -264,7 +266,7 @@ INLINE bytes unpack_block(u32 format, const u8 *q, u32 upper, u32 j) {
     case Q5_1:
       return or_bytes(nibbles(q + 20 * j + 4), fifths(q + 20 * j));
     case Q1_0:
-      return two_fields(q, 2 * j, 1, 1);
+      return two_fields(q, 2 * j, 1, !doubled(format));
     case Q2_0:
       return two_fields(q + j / 2 * 16, j % 2 * 4, 2, 0);
     case Q2_K:
@@ -308,10 +310,8 @@ INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
       if (has_levels(format)) c.v[k] = look_up(table_of(format), c.v[k]);
     return c;
   }
-  if (format == Q1_0 || format == Q2_0) {
-    bytes two = format == Q1_0 ? twice(q) : load_halves(q, n > 2 ? 2 : 1);
-    return cross_fields(two, format == Q1_0);
-  }
+  if (format == Q1_0) return cross_bits(q);
+  if (format == Q2_0) return cross_pairs(q, n);
   if (in_pairs(format)) {
     crossed c = cross(load_bytes(q), load_bytes(q + 32), load_bytes(q + 64), load_bytes(q + 96));
     UNROLL for (u32 k = 0; k < 4; k++) c.v[k] = field(c.v[k], 4 * upper, 0, 15);
@@ -327,6 +327,7 @@ INLINE crossed unpack_crossed(u32 format, const u8 *q, u32 upper, u32 n) {
 INLINE void store_half(u32 format, v128_t half, i32 whole, i16 *w) {
   v128_t v[2] = {wasm_u16x8_extend_low_u8x16(half), wasm_u16x8_extend_high_u8x16(half)};
   for (u32 i = 0; i < 2; i++) {
+    if (doubled(format)) v[i] = wasm_i16x8_add(v[i], v[i]);
     if (excess(format)) v[i] = wasm_i16x8_sub(v[i], wasm_i16x8_splat((i16)excess(format)));
     if (has_wholes(format)) v[i] = wasm_i16x8_mul(v[i], wasm_i16x8_splat((i16)whole));
     wasm_v128_store(w + 8 * i, v[i]);

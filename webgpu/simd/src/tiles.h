@@ -90,6 +90,7 @@ INLINE void add_unit(u32 format, u32 W, u32 m, const step *t, u32 n, lanes *acc)
         f = scaled_sums(by_halves(format), a[g] + k, w, less, other_less);
       } else {
         ints v = in_pairs(format) ? in_turn(joined[0], joined[1], g) : joined[g];
+        if (doubled(format)) v = double_ints(v);
         f = to_floats(less ? less_ints(v, less, other_less) : v);
       }
       f = mul_lanes(mul_lanes(f, load_lanes(x->scale, y->scale)), of.scale);
