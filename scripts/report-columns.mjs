@@ -218,6 +218,7 @@ export function format(column, value) {
 
 /** The rows of a report, or of a file that was fitted to a pair: Map of name → { column: value }. */
 export function rowsOf(report) {
+  if (report.calibrations?.[0].label) return heads(report.calibrations);
   if (report.calibrations) return fitted(report.calibrations[0]);
   if (report.made) return fitted(report);
   const { data } = report;
@@ -466,6 +467,16 @@ function attacks(data) {
     rows.set(String(attack), { ...cells, test: folder === "." ? shown : `\`${folder}\` ${shown}` });
   }
   return rows;
+}
+
+/** A set of acceptance heads: one row each, by source and temperature. */
+function heads(all) {
+  return new Map(
+    all.map(({ source = "draft", made }) => [
+      `${source}-${made.temperature}`,
+      { auc: Number(made.settings.AUC) },
+    ]),
+  );
 }
 
 /** A file of models/demo that was fitted to the built-in pair: what it was made with, and the bins of entropy bins. */
