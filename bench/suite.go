@@ -323,8 +323,9 @@ func (b *groupBuilder) matching(patterns []string) (names []string, err error) {
 	return names, nil
 }
 
-// artefact reads a file that a row needs, and marks the row as missing where there is none or use refuses it.
-func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) error) {
+// artefact reads a file that a row needs, and marks the row as missing where there is none or use refuses it. It
+// reports whether there is one.
+func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) error) bool {
 	b.group.Artefacts = append(b.group.Artefacts, file)
 	var data []byte
 	err := fs.ErrNotExist
@@ -343,6 +344,7 @@ func (b *groupBuilder) artefact(m *Method, file string, use func(data []byte) er
 	} else if err != nil {
 		m.Missing = err.Error()
 	}
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // classifier sets C2T's classifier from a file.
@@ -373,9 +375,10 @@ func (b *groupBuilder) bins(m *Method, file string) {
 	})
 }
 
-// acceptance sets a method's acceptance head from a file, which must be for how the method drafts and verifies.
+// acceptance sets a method's acceptance head from a file, which must be for how the method drafts and verifies. Without
+// the file the method has the pair's own.
 func (b *groupBuilder) acceptance(m *Method, file string) {
-	b.artefact(m, file, func(data []byte) error {
+	if !b.artefact(m, file, func(data []byte) error {
 		h, err := adapt.ParseAcceptance(file, data)
 		use := m.Request.Config().AcceptanceUse(m.Request.Sampling().Temperature)
 		if err == nil && b.o.Pair != (spec.Fingerprint{}) {
@@ -388,5 +391,7 @@ func (b *groupBuilder) acceptance(m *Method, file string) {
 			m.Request.Fitted.Head = h
 		}
 		return err
-	})
+	}) {
+		m.Missing = ""
+	}
 }

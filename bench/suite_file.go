@@ -97,7 +97,7 @@ type SuiteRow struct {
 	Bins        string  `json:"bins"`       // artefact with HeteroSpec's bins; "": the pair's own
 	Classifier  string  `json:"classifier"` // artefact with C2T's classifier; "": the pair's own
 	AnyPair     bool    `json:"any_pair"`   // the classifier may be another pair's
-	Acceptance  string  `json:"acceptance"` // artefact with an acceptance head; "": the pair's own
+	Acceptance  string  `json:"acceptance"` // artefact with an acceptance head; "" or no file: the pair's own
 }
 
 // SuitesName names all suites; with a slash and the name of a file or of a table it names one.

@@ -295,6 +295,12 @@ func TestSuiteChecksAcceptanceHeads(t *testing.T) {
 		fits   bool
 	}{{"eagle3", head.Fingerprint, true}, {"eagle3", other, false}, {"", head.Fingerprint, false}} {
 		g := pathGroups(t, "papers/acceptance-main", SuiteOptions{Artefact: read, Source: c.source, Pair: c.pair})
+		own := pathGroups(t, "papers/acceptance-main", SuiteOptions{Source: c.source, Pair: c.pair})
+		for _, m := range own[0].Methods {
+			if m.Missing != "" || m.Request.Fitted.Head != nil {
+				t.Errorf("without the file %s has not the pair's own head: %s", m.Name, m.Missing)
+			}
+		}
 		rows := 0
 		for _, m := range g[0].Methods {
 			if m.Request.Config().Adapt != "acceptance" {
