@@ -75,7 +75,8 @@ test("the chat offers models: one click or key loads one, with its progress besi
   };
   const page = await visit();
   assert.match(await text(page, "#offer"), /Go code alone.* far too few to hold a conversation/);
-  const sizes = (await page.locator("#offer li button").allInnerTexts()).map((label) => /[\d.]+ [MG]B/.exec(label)[0]);
+  const labels = await page.locator("#offer li button").allInnerTexts();
+  const sizes = labels.map((label) => /[\d.]+ [MG]B/.exec(label)?.[0]);
   assert.deepEqual(sizes.slice(0, 2), ["105.5 MB", "675.7 MB"], "the offers are not in the order of memory and size");
   const row = (of) => of.locator("#offer li", { has: of.locator("[data-pair='qwen2.5-0.5b']") });
   faults.requests.length = 0;
@@ -114,6 +115,9 @@ test("models load from the catalog, by name and by address, and errors appear at
     await card("qwen3-4b").innerText(),
     /Qwen3 4B\s+3\.14 GB\s+[\d.]+ GB of memory.* · Apache-2\.0 · from http/,
   );
+  await page.selectOption("#memory-limit", "1");
+  assert.deepEqual([await card("qwen3-4b").isVisible(), await card("smollm2-135m").isVisible()], [false, true]);
+  await page.selectOption("#memory-limit", "");
   assert.equal(await page.isChecked("#pairs [value=builtin]"), true);
   faults.requests.length = 0;
   const builtin = await load();

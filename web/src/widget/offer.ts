@@ -3,12 +3,13 @@
  * host. Loaded when the chat is opened without such a model.
  */
 import { type KnownFile, type KnownModel, nameOf } from "../engine/known-models.ts";
-import { downloadOf, filesOf, loadOf, type Offer, OFFERS } from "../engine/offers.ts";
+import { roomHere } from "../engine/fit.ts";
+import { downloadOf, filesOf, loadOf, memoryOf, type Offer, OFFERS } from "../engine/offers.ts";
 import { HUB, resolve } from "../sources/hub.ts";
 import { type KeptModel, keptModels } from "../sources/kept-models.ts";
 import { el, setText } from "./dom.ts";
 import * as format from "./format.ts";
-import { amount, drafted, hostName, licences, memory, size } from "./offer-text.ts";
+import { amount, drafted, fitting, hostName, licences, memory, size } from "./offer-text.ts";
 import type { PickerOptions } from "./picker.ts";
 
 export { default as offerStyle } from "../styles/offer.css";
@@ -26,6 +27,7 @@ const DEVICES: Record<KnownModel["device"], string> = {
  */
 export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean, manage: () => void): HTMLElement {
   const buttons = new Map<Offer, HTMLButtonElement>();
+  const room = roomHere();
   const row = (offer: Offer): HTMLElement => {
     const { id, model } = offer;
     const item = el("li", {});
@@ -35,13 +37,18 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean,
       `Load ${size(offer)}${hub === HUB ? "" : ` from ${hostName(hub)}`}`,
     );
     button.addEventListener("click", () => load(loadOf(offer), true, item));
-    const facts = el("small", {}, `${memory(offer)} · `, ...licences(offer), ` · from ${hostName(hub)}`);
+    const fit = el("span", {});
+    void room.then((here) => {
+      const said = fitting(offer, here);
+      if (said) setText(fit, ` · ${said}`);
+    });
+    const facts = el("small", {}, memory(offer), fit, " · ", ...licences(offer), ` · from ${hostName(hub)}`);
     buttons.set(offer, button);
     item.append(el("span", {}, el("b", {}, model.title), el("small", {}, drafted(offer)), facts), button);
     return item;
   };
   const offers = OFFERS.filter(({ model }) => model.kind === "chat").sort(
-    (a, b) => downloadOf(a).bytes - downloadOf(b).bytes,
+    (a, b) => memoryOf(a).gpu - memoryOf(b).gpu,
   );
   const groups = (Object.keys(DEVICES) as KnownModel["device"][]).flatMap((device) => {
     const rows = offers.filter(({ model }) => model.device === device).map(row);
