@@ -60,7 +60,12 @@ func (t *toy) store(test *testing.T, types func(name string) gguf.Type) {
 			}
 		}
 		if scale(func() float64 { return 1 }); count > 0 {
-			most := max(slices.Max(x), -slices.Min(x)) // of a block with scales of 1
+			most, squares := max(slices.Max(x), -slices.Min(x)), 0.0 // of a block with scales of 1
+			for _, v := range x {
+				squares += float64(v) * float64(v)
+			}
+			// Weights that are all as large as the largest count as more.
+			most = max(most, float32(1.7*math.Sqrt(squares/float64(len(x)))))
 			scale(func() float64 { return (0.5 + rng.Float64()/2) * 0.15 / float64(most) })
 		}
 		t.stored[name] = stored{typ, raw}
@@ -92,7 +97,7 @@ func TestMixedFormats(t *testing.T) {
 			"ffn_up.weight": gguf.IQ4NL, "ffn_down.weight": gguf.Q4_1}},
 		"a bit or a digit": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q1_0, "attn_q.weight": gguf.Q1_0,
 			"attn_k.weight": gguf.Q1_0, "attn_v.weight": gguf.Q2_0, "attn_output.weight": gguf.PQ2_0,
-			"0.ffn_gate.weight": gguf.PTQ1_0, "0.ffn_up.weight": gguf.PTQ1_0, "1.ffn_gate.weight": gguf.TQ1_0,
+			"0.ffn_gate.weight": gguf.TQ1_0, "0.ffn_up.weight": gguf.TQ1_0, "1.ffn_gate.weight": gguf.Q1_0,
 			"1.ffn_up.weight": gguf.IQ4XS, "0.ffn_down.weight": gguf.TQ2_0, "1.ffn_down.weight": gguf.Q2_0}},
 	} {
 		t.Run(name, func(t *testing.T) {
