@@ -5,7 +5,7 @@ import { readTrace, type Trace } from "../protocol/trace.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { initialPrompt } from "../widget/initial-prompt.ts";
 import * as format from "../widget/format.ts";
-import { counted } from "../player/order.ts";
+import { counted, duration } from "../player/order.ts";
 import type { ForetokenTree } from "../player/tree-player.ts";
 import { byId } from "./toolbar.ts";
 
@@ -85,6 +85,6 @@ function said(n: number, { run, rounds }: Trace): string {
   const shape = trees.every(({ parents }) => new Set(parents).size === parents.length) ? "a chain" : "a tree";
   const guesses = trees.reduce((most, { tokens }) => Math.max(most, tokens.length - 1), 0);
   const drafted = guesses > 0 ? `${shape} of up to ${counted(guesses, "guess", "guesses")}` : "no guesses";
-  const took = format.milliseconds(rounds.at(-1)?.elapsed_ms ?? 0);
+  const took = duration(rounds.at(-1)?.elapsed_ms ?? 0);
   return `Written here in ${took}: ${counted(n, "token")} in ${counted(run, "pass", "passes")}, with ${drafted}.`;
 }

@@ -44,8 +44,8 @@ export class Lanes {
     setText(this.#after[1], `${counted(tokens, "token")} ${after}`);
     const about = `A pass of ${rows} rows takes longer than a pass of one, so fewer passes may not be less time.`;
     const wide = rows > 1 ? ` of up to ${rows} rows. ${about}` : ".";
-    const took = `${counted(tokens, "token")} took ${duration(ms)}, in ${counted(passes, "pass", "passes")}${wide}`;
-    setText(this.#about, passes === 0 ? "\u00a0" : took);
+    const when = `${counted(tokens, "token")} ${duration(ms)} after the start`; // which has read the prompt, too
+    setText(this.#about, passes === 0 ? "\u00a0" : `${when}, in ${counted(passes, "pass", "passes")}${wide}`);
   }
 
   #begin(order: Order | undefined): void {
