@@ -17,6 +17,7 @@ import (
 	"foretoken/internal/quote"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
+	"foretoken/spec/method"
 )
 
 // The figures of a group.
@@ -60,13 +61,17 @@ func (f *SuiteFile) Groups(pair string, o SuiteOptions) ([]Group, error) {
 	if err := f.eachArtefact(&o, func(a Artefact) error { makes[a.File] = a.Make; return nil }); err != nil {
 		return nil, err
 	}
+	classifier := ""
+	if i := slices.IndexFunc(f.Pairs, func(p SuitePair) bool { return p.Name == pair }); i >= 0 {
+		classifier = f.Pairs[i].Classifier
+	}
 	var groups []Group
 	for i := range f.Tables {
 		t := &f.Tables[i]
 		if pair != "" && len(t.Pairs) > 0 && !slices.Contains(t.Pairs, pair) { // bound: pairs of a file
 			continue
 		}
-		b := &groupBuilder{o: o, makes: makes, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
+		b := &groupBuilder{o: o, makes: makes, c2t: classifier, repeat: cmp.Or(o.Repeat, t.Repeat), group: Group{
 			MaxTokens: t.MaxTokens,
 			Name:      SuitesName + "/" + t.Name, Title: t.Title, Against: map[string]string{}, Figures: t.Figures,
 			Note: t.Note, Categories: t.Categories}}
@@ -209,6 +214,7 @@ type groupBuilder struct {
 	group  Group // MaxTokens: the table's
 	repeat int
 	makes  map[string]string // the command that makes an artefact
+	c2t    string            // the pair's artefact with a classifier
 }
 
 // rows adds rows, repeated ones for each value.
@@ -281,7 +287,11 @@ func (b *groupBuilder) row(r *SuiteRow, v variables) error {
 	if file := text[&r.Bins]; file != "" {
 		b.bins(m, file)
 	}
-	if file := text[&r.Classifier]; file != "" {
+	file := text[&r.Classifier]
+	if m.Request.Config().Adapt == method.AdaptC2T {
+		file = cmp.Or(file, b.c2t)
+	}
+	if file != "" {
 		b.classifier(m, file, r.AnyPair)
 	}
 	if file := text[&r.Acceptance]; file != "" {

@@ -49,6 +49,8 @@ type SuitePair struct {
 	Source  string `json:"source"`  // eagle3: rows draft from the target's EAGLE-3 head; "": from the draft
 	Prompts string `json:"prompts"` // the file of prompts, unless the command names one for the built-in target
 	Fit     string `json:"fit"`     // the file of prompts that artefacts are fitted on, {fit} in their commands
+	// Classifier is the artefact of rows with C2T's classifier that name none; "": the pair's own.
+	Classifier string `json:"classifier"`
 }
 
 // Artefact is a file that rows need, and the command that makes it: its subcommand and options without those of the

@@ -81,7 +81,8 @@ func TestEverySuiteHoldsTogether(t *testing.T) {
 	}
 }
 
-const smallSuite = `{"title": "small", "pairs": [{"name": "draft"}, {"name": "head", "source": "eagle3"}],
+const smallSuite = `{"title": "small", "pairs": [{"name": "draft"},
+{"name": "head", "source": "eagle3", "classifier": "c-1.json"}],
 "artefacts": [{"for": {"x": [1, 2]}, "file": "c-{x}.json", "make": "train c2t --prompts {fit} --hidden {x}"}],
 "tables": [{"name": "one", "title": "t", "repeat": 2, "curve": ["tree *"], "pairs": ["head"], "rows": [
  {"for": {"temperature": [0, 0.5], "mode": ["alg1", "sampled"]}, "rows": [
@@ -89,6 +90,7 @@ const smallSuite = `{"title": "small", "pairs": [{"name": "draft"}, {"name": "he
   {"for": {"nodes": [16, 99, 100]}, "rows": [{"name": "tree {nodes}", "method": "eagle2:nodes={nodes}"}]},
   {"name": "mars", "method": "mars:mode={mode}", "against": "tree 16"}]},
  {"for": {"category": ["*"]}, "rows": [{"name": "of {category}", "method": "ngram"}]},
+ {"name": "c2t of the pair", "method": "c2t"},
  {"name": "c2t", "method": "c2t", "classifier": "c-2.json", "against": "plain"}]}]}`
 
 func TestRowsAreRepeated(t *testing.T) {
@@ -108,12 +110,15 @@ func TestRowsAreRepeated(t *testing.T) {
 	}
 	want := []string{"plain", "tree 16 eagle3  16", "tree 64 eagle3  64", "mars eagle3 alg1", "plain T=0.5",
 		"tree 16 T=0.5 eagle3  16", "tree 64 T=0.5 eagle3  64", "mars T=0.5 eagle3 sampled", "of a", "of b",
-		"c2t eagle3"}
+		"c2t of the pair eagle3", "c2t eagle3"}
 	if !slices.Equal(rows, want) {
 		t.Errorf("rows %q, want %q", rows, want)
 	}
 	if g.Against["mars T=0.5"] != "tree 16 T=0.5" || len(g.Curve) != 4 {
 		t.Errorf("against %v, curve %v", g.Against, g.Curve)
+	}
+	if own := g.Methods[len(g.Methods)-2].Missing; !strings.Contains(own, "--hidden 1 --out DIR/c-1.json") {
+		t.Errorf("missing of the pair: %s", own)
 	}
 	missing := g.Methods[len(g.Methods)-1].Missing
 	if !strings.Contains(missing, "train c2t --prompts {fit} --hidden 2 --out DIR/c-2.json") {
@@ -128,8 +133,8 @@ func TestRowsAreRepeated(t *testing.T) {
 		t.Errorf("missing with files: %s", missing)
 	}
 	needed, err := f.NeededArtefacts(groups, o)
-	if err != nil || len(needed) != 1 || needed[0].Make != "train c2t --prompts p.jsonl --hidden 2" ||
-		!needed[0].Fitted() {
+	if err != nil || len(needed) != 2 || needed[1].Make != "train c2t --prompts p.jsonl --hidden 2" ||
+		!needed[1].Fitted() {
 		t.Errorf("needed: %+v, %v", needed, err)
 	}
 	if others, err := f.Groups("draft", SuiteOptions{}); err != nil || len(others) != 0 {
