@@ -258,6 +258,11 @@ func (l *kernelList) parts() {
 	var v kernels.View
 	h := kernels.Heads{Query: 8, KV: 4, Dim: 64}
 	l.record(kernel{label: "layer/norm_row"}, func(r *kernels.Recorder) { layer.RecordNormRow(r, h, v, v, 1, 1e-5) })
+	for _, h.Format = range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
+		l.record(kernel{label: fmt.Sprint("attention/rope gain ", h.Format)}, func(r *kernels.Recorder) {
+			attention.RecordRopeGain(r, h, v, v, kernels.View{Buffer: 1}, v, v, v, 1)
+		})
+	}
 	l.record(kernel{label: "layer/add_norm"}, func(r *kernels.Recorder) {
 		layer.RecordAddNorm(r, v, v, v, 1, 64, 1e-5)
 	})

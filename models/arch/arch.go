@@ -39,8 +39,9 @@ type Layer struct {
 	Norms Norms
 }
 
-// Norms says where a layer has norms: of the inputs of its mix and its network, of their outputs, or of both.
-type Norms struct{ Before, After bool }
+// Norms says where a layer has norms: of the inputs of its mix and its network, of their outputs, and of the inputs of
+// the last product in each of them.
+type Norms struct{ Before, After, Inner bool }
 
 // Attention mixes positions by softmax attention over cached keys and values.
 type Attention struct {
@@ -53,7 +54,8 @@ type Attention struct {
 	Scale     float64 // factor of the scores; 0: 1/√Dim
 	Bias      bool    // queries, keys and values have a bias
 	Fused     bool    // one tensor holds the projections of queries, keys and values
-	QKNorm    Span    // of queries and keys, before the rotation
+	QKNorm    Span    // of queries and keys
+	NormLate  bool    // the norm of heads follows the rotation
 	// Shares is 1 + the layer of the model's target whose keys and values it attends to, of all committed positions; 0:
 	// it has its keys and values.
 	Shares int
@@ -126,6 +128,9 @@ func read(f *gguf.File, context int, architectures map[string]func(*fields) *Mod
 		l := &m.Layers[i]
 		if l.Mix.Window >= m.Context {
 			l.Mix.Window = 0 // no token has as many positions before it
+		}
+		if l.Mix.NormLate && l.Mix.Rope != nil {
+			l.Mix.Rope.Magnitude = 1 // the norm takes it out again
 		}
 		if l.Norms.After && m.Residual != 1 {
 			return nil, fmt.Errorf("arch: %s: a residual multiplier with norms of outputs is not supported", f.Name())

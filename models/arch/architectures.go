@@ -10,7 +10,8 @@ import (
 // files since Ministral 3 say "mistral3". The graphs follow llama.cpp's.
 var architectures = map[string]func(*fields) *Model{"llama": llama, "mistral3": mistral3, "qwen2": qwen2,
 	"qwen3": qwen3, "qwen2vl": qwen2vl, "qwen3vl": qwen3vl, "phi3": phi3, "smollm3": smollm3, "granite": granite,
-	"minicpm": minicpm, "olmo2": olmo2, "exaone4": exaone4, "ernie4_5": llama}
+	"minicpm": minicpm, "olmo2": olmo2, "exaone4": exaone4, "ernie4_5": llama,
+	"hunyuan-dense": hunyuan, "bitnet": bitnet}
 
 // Checkpoints says what can be converted, by model_type.
 var Checkpoints = map[string]Checkpoint{
@@ -175,6 +176,24 @@ func exaone4(r *fields) *Model {
 		if slides && l.Mix.Window == 0 {
 			l.Mix.Rotary, l.Mix.Rope = 0, nil
 		}
+	}
+	return m
+}
+
+// hunyuan norms heads after their rotation. Its file states the base of the longest context.
+func hunyuan(r *fields) *Model {
+	m := qwen3(r)
+	for _, l := range m.Layers {
+		l.Mix.NormLate = true
+	}
+	return m
+}
+
+// bitnet norms the inputs of the last product of a mix and of a network.
+func bitnet(r *fields) *Model {
+	m := r.decoder()
+	for i := range m.Layers {
+		m.Layers[i].Mix.HalfSplit, m.Layers[i].Norms.Inner = true, true
 	}
 	return m
 }

@@ -158,6 +158,15 @@ func TestEXAONE4(t *testing.T) {
 	}
 }
 
+// TestHunyuan: a norm that follows the rotation takes YaRN's magnitude out.
+func TestHunyuan(t *testing.T) {
+	m := mustRead(t, small(t, "hunyuan-dense", map[string]any{"rope.scaling.type": "yarn",
+		"rope.scaling.factor": float32(8), "rope.scaling.original_context_length": uint32(1024)}, nil), 0)
+	if a := m.Layers[1].Mix; !a.NormLate || a.QKNorm != Head || a.Rope.Magnitude != 1 {
+		t.Errorf("%+v, magnitude %g", a, a.Rope.Magnitude)
+	}
+}
+
 // TestSections: the sections of a head cover its pairs, or the file is refused.
 func TestSections(t *testing.T) {
 	for _, architecture := range []string{"qwen2vl", "qwen3vl"} {

@@ -27,12 +27,14 @@ const (
 	Embedding Kind = iota
 	MixNorm        // of the mix's input
 	QKV
+	MixInnerNorm // of the input of MixOut
 	MixOut
 	QKVBias
 	QKNorm
 	MixPostNorm // of the mix's output
 	FFNNorm     // of the network's input
 	Gates
+	FFNInnerNorm // of the input of Down
 	Down
 	FFNPostNorm // of the network's output
 	OutputNorm
@@ -111,6 +113,9 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 			add(FeatureNorm, "attn_norm_2.weight", "hidden_norm.weight", m.Dim)
 			projections(FeatureQKV, "weight", m.Dim, inputs)
 		}
+		if l.Norms.Inner {
+			add(MixInnerNorm, "attn_sub_norm.weight", "self_attn.attn_sub_norm.weight", a.Query*a.Dim)
+		}
 		add(MixOut, "attn_output.weight", "self_attn.o_proj.weight", m.Dim, a.Query*a.Dim)
 		switch {
 		case a.Bias && a.Fused:
@@ -141,6 +146,9 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 		} else {
 			add(Gates, "ffn_gate.weight", "mlp.gate_proj.weight", l.FFN.Width, m.Dim)
 			add(Gates, "ffn_up.weight", "mlp.up_proj.weight", l.FFN.Width, m.Dim)
+		}
+		if l.Norms.Inner {
+			add(FFNInnerNorm, "ffn_sub_norm.weight", "mlp.ffn_sub_norm.weight", l.FFN.Width)
 		}
 		add(Down, "ffn_down.weight", "mlp.down_proj.weight", m.Dim, l.FFN.Width)
 		if l.Norms.After {

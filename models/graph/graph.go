@@ -22,6 +22,7 @@ type Graph struct {
 	embed, output *matrix
 	outNorm       kernels.View
 	headNorm      kernels.View // outNorm times the multiplier of logits
+	ones          kernels.View // gain of the norms of heads whose own gain follows the rotation: (2, head)
 	layers        []layer
 	ropes         map[*arch.Rope]kernels.View
 	taps          taps
@@ -38,6 +39,7 @@ type Graph struct {
 type layer struct {
 	mixNorm, ffnNorm      kernels.View // of what the mix and the network read
 	mixPost, ffnPost      kernels.View // of what they add to the residual stream
+	mixInner, ffnInner    kernels.View // of the inputs of out and of down
 	qkv, out, gates, down *matrix
 	bias                  kernels.View // of a row of qkv
 	qkNorm                kernels.View // of queries, then of keys

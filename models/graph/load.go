@@ -162,6 +162,9 @@ func (g *Graph) loadWeights(ctx context.Context, f *gguf.File) error {
 			return err
 		}
 	}
+	if err := l.ones(); err != nil {
+		return err
+	}
 	if f := g.Arch.Features; f != nil && !f.Embedding {
 		g.embed = g.head.target.embed
 	}
@@ -201,6 +204,10 @@ func (g *Graph) place(t arch.Tensor) (**matrix, *kernels.View) {
 		return nil, &y.qkNorm
 	case arch.MixOut:
 		return &y.out, nil
+	case arch.MixInnerNorm:
+		return nil, &y.mixInner
+	case arch.FFNInnerNorm:
+		return nil, &y.ffnInner
 	case arch.MixPostNorm:
 		return nil, &y.mixPost
 	case arch.FFNPostNorm:

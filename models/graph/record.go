@@ -35,8 +35,9 @@ func (g *Graph) Forward(r *kernels.Recorder, p *kv.Pass, n int) {
 			after = g.layers[i+1].mixNorm
 		}
 		c.attend(i, x)
-		x = c.residual(y.out, kernels.Rows{View: g.Space.att, Stride: y.attended()}, y.mixPost, y.ffnNorm)
-		x = c.residual(y.down, c.activate(y, x), y.ffnPost, after)
+		att := kernels.Rows{View: g.Space.att, Stride: y.attended()}
+		x = c.residual(y.out, c.inner(att, y.mixInner), y.mixPost, y.ffnNorm)
+		x = c.residual(y.down, c.inner(c.activate(y, x), y.ffnInner), y.ffnPost, after)
 		c.tap(i)
 	}
 	if g.head != nil {
@@ -77,6 +78,16 @@ func (c *recording) norm(x, gain kernels.View) kernels.Rows {
 	g := c.g
 	layerkernel.RecordNorm(c.r, g.Kernels.Lanes, x, gain, g.Space.Norm, c.n, g.Arch.Dim, g.eps())
 	return kernels.Rows{View: g.Space.Norm, Stride: g.Arch.Dim}
+}
+
+// inner records the norm of the input of a layer's product, if it has one, and returns the product's input.
+func (c *recording) inner(x kernels.Rows, gain kernels.View) kernels.Rows {
+	if gain.Buffer == 0 {
+		return x
+	}
+	g := c.g
+	layerkernel.RecordNorm(c.r, g.Kernels.Lanes, x.View, gain, g.Space.inner, c.n, x.Stride, g.Arch.Eps)
+	return kernels.Rows{View: g.Space.inner, Stride: x.Stride}
 }
 
 // embedTokens records the embedding and returns the input of the next product.
@@ -123,10 +134,14 @@ func (c *recording) project(y *layer, cache kv.Layer, x kernels.Rows) {
 	} else {
 		c.projectFeatures(y, out)
 	}
-	switch y.mix.QKNorm {
-	case arch.Head:
+	switch {
+	case y.mix.NormLate:
+		layerkernel.RecordNormHeads(c.r, g.Kernels.Lanes, h, g.ones, qkv, c.n, g.Arch.Eps)
+		attention.RecordRopeGain(c.r, h, c.p.Rows, rope, y.qkNorm, qkv, cache.Keys, cache.Values, c.n)
+		return
+	case y.mix.QKNorm == arch.Head:
 		layerkernel.RecordNormHeads(c.r, g.Kernels.Lanes, h, y.qkNorm, qkv, c.n, g.Arch.Eps)
-	case arch.Row:
+	case y.mix.QKNorm == arch.Row:
 		layerkernel.RecordNormRow(c.r, h, y.qkNorm, qkv, c.n, g.Arch.Eps)
 	}
 	attention.RecordRope(c.r, h, c.p.Rows, rope, y.bias, qkv, cache.Keys, cache.Values, c.n)

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"foretoken/internal/quote"
 	"foretoken/models/arch"
@@ -34,6 +35,23 @@ func (l *loader) vectors(tensors []arch.Tensor, times float64) (kernels.View, er
 	}
 	l.advance(int64(4 * total))
 	return v, l.graph.Dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
+}
+
+// ones uploads the gain of norms of heads that follow the rotation, which the rotation multiplies by.
+func (l *loader) ones() (err error) {
+	g, widest := l.graph, 0
+	for _, y := range g.layers {
+		if y.mix.NormLate {
+			widest = max(widest, y.mix.Dim)
+		}
+	}
+	if widest == 0 {
+		return nil
+	}
+	if g.ones, err = g.Buffer("ones", 4*2*widest); err != nil || g.planning() {
+		return err
+	}
+	return g.Dev.Write(g.ones.Buffer, 0, webgpu.F32Bytes(slices.Repeat([]float32{1}, 2*widest)))
 }
 
 // appendVector reads a vector's elements.

@@ -59,6 +59,7 @@ type Workspace struct {
 
 	qkv, att, gates, act kernels.View // activations
 	added                kernels.View // a product before its norm is added to the residual stream, (rows, dim)
+	inner                kernels.View // the normalised input of a layer's last product, (rows, its width)
 	rounded              kernels.View // the input of a packed product
 	scores               kernels.View // partial attention results, for as many rows as passBytes allows
 }
@@ -86,11 +87,14 @@ func (g *Graph) allocate() (*kv.Sequence, error) {
 		}
 		return v
 	}
-	qkv, att, ffn, parts, added := 0, 0, 0, 0, 0
+	qkv, att, ffn, parts, added, inner := 0, 0, 0, 0, 0, 0
 	for i := range g.layers {
 		y := &g.layers[i]
 		if y.mixPost.Buffer != 0 {
 			added = rows * g.Arch.Dim
+		}
+		if y.mixInner.Buffer != 0 {
+			inner = max(inner, rows*y.attended(), rows*y.width)
 		}
 		qkv, att, ffn = max(qkv, y.heads.Width()), max(att, y.attended()), max(ffn, y.width)
 		parts = max(parts, attention.Scratch(y.heads, o.Context, y.span))
@@ -100,6 +104,9 @@ func (g *Graph) allocate() (*kv.Sequence, error) {
 	w.gates, w.act = view("gates", rows*2*ffn), view("activations", rows*ffn)
 	if added > 0 {
 		w.added = view("added to the residual", added)
+	}
+	if inner > 0 {
+		w.inner = view("norms within layers", inner)
 	}
 	if widest := g.widestPacked(); widest > 0 {
 		w.rounded = view("rounded activations", rows*matmul.PackedWords(widest))

@@ -88,12 +88,14 @@ func Evaluate(m *arch.Model, w Weights, tokens []int32, from int, lender *Run) *
 		inputs := [][]float64{slices.Clone(x)}
 		for l, y := range m.Layers {
 			mixed := e.attend(run, lender, l, y.Mix, from+i, e.norm(arch.MixNorm, l, x, len(x)))
+			mixed = e.norm(arch.MixInnerNorm, l, mixed, len(mixed))
 			e.add(x, e.norm(arch.MixPostNorm, l, e.product(arch.MixOut, l, mixed), len(x)), residual)
 			both := e.product(arch.Gates, l, e.norm(arch.FFNNorm, l, x, len(x)))
 			gate, up := both[:y.FFN.Width], both[y.FFN.Width:]
 			for j, g := range gate {
 				up[j] *= g / (1 + math.Exp(-g))
 			}
+			up = e.norm(arch.FFNInnerNorm, l, up, len(up))
 			e.add(x, e.norm(arch.FFNPostNorm, l, e.product(arch.Down, l, up), len(x)), residual)
 			inputs = append(inputs, slices.Clone(x))
 		}
@@ -180,22 +182,20 @@ func (e *evaluator) attend(run, lender *Run, l int, a *arch.Attention, position 
 	for i, b := range e.parts[place{arch.QKVBias, l}] {
 		qkv[i] += b
 	}
-	if w := e.parts[place{arch.QKNorm, l}]; w != nil {
-		pieces, first := [2]int{a.Dim, a.Dim}, a.Dim
-		if a.QKNorm == arch.Row {
-			pieces, first = [2]int{q, kv}, q
-		}
-		copy(qkv, normed(qkv[:q], w[:first], pieces[0], e.m.Eps))
-		if a.Shares == 0 {
-			copy(qkv[q:], normed(qkv[q:][:kv], w[first:], pieces[1], e.m.Eps))
-		}
+	if !a.NormLate {
+		e.normHeads(l, a, qkv)
 	}
 	e.rotate(a, qkv[:q], position)
+	if a.Shares == 0 {
+		e.rotate(a, qkv[q:][:kv], position)
+	}
+	if a.NormLate {
+		e.normHeads(l, a, qkv)
+	}
 	keys, values, first := [][]float64(nil), [][]float64(nil), 0
 	if a.Shares > 0 {
 		keys, values = lender.keys[a.Shares-1], lender.values[a.Shares-1]
 	} else {
-		e.rotate(a, qkv[q:][:kv], position)
 		run.keys[l], run.values[l] = append(run.keys[l], qkv[q:][:kv]), append(run.values[l], qkv[q+kv:])
 		keys, values = run.keys[l], run.values[l]
 	}
@@ -221,6 +221,22 @@ func (e *evaluator) attend(run, lender *Run, l int, a *arch.Attention, position 
 		}
 	}
 	return out
+}
+
+// normHeads normalises the queries and keys of a row, if the layer has norms of them.
+func (e *evaluator) normHeads(l int, a *arch.Attention, qkv []float64) {
+	w, q, kv := e.parts[place{arch.QKNorm, l}], a.Query*a.Dim, a.KV*a.Dim
+	if w == nil {
+		return
+	}
+	pieces, first := [2]int{a.Dim, a.Dim}, a.Dim
+	if a.QKNorm == arch.Row {
+		pieces, first = [2]int{q, kv}, q
+	}
+	copy(qkv, normed(qkv[:q], w[:first], pieces[0], e.m.Eps))
+	if a.Shares == 0 {
+		copy(qkv[q:], normed(qkv[q:][:kv], w[first:], pieces[1], e.m.Eps))
+	}
 }
 
 func (e *evaluator) rotate(a *arch.Attention, x []float64, position int) {

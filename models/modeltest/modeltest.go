@@ -87,6 +87,11 @@ var models = map[string]hparams{
 	"minicpm": {arch: "minicpm", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
 		embedding: 0.2, tied: true, fields: []gguf.KV{{Key: "embedding_scale", Value: float32(3)},
 			{Key: "residual_scale", Value: float32(0.4)}, {Key: "logit_scale", Value: float32(0.7)}}},
+	"hunyuan": {arch: "hunyuan-dense", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512,
+		context: 512, embedding: 0.3, tied: true, words: true},
+	"bitnet": {arch: "bitnet", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true, fields: []gguf.KV{{Key: "rope.scaling.type", Value: "linear"},
+			{Key: "rope.scaling.factor", Value: float32(1)}}},
 	// llama.cpp 0.5.0 runs qwen2vl without the file's epsilon.
 	"qwen2vl": {arch: "qwen2vl", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
 		embedding: 0.3, tied: true, words: true, eps: 1e-12, fields: []gguf.KV{

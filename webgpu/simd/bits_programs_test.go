@@ -233,10 +233,14 @@ func layerBits(b kerneltest.Bench) []bitsProgram {
 func cacheBits(b kerneltest.Bench) (all []bitsProgram) {
 	for _, format := range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
 		h := kernels.Heads{Query: 2, KV: 1, Dim: 40, Rotary: 12, HalfSplit: format == kernels.KVF16, Format: format}
-		bias := b.F32(kerneltest.Normals(11, h.Width()))
+		bias, gain := b.F32(kerneltest.Normals(11, h.Width())), b.F32(kerneltest.Normals(12, 2*h.Dim))
 		all = append(all, bitsProgram{name: fmt.Sprintf("rope %d", format),
 			rows: cacheRows(b, h, func(r *kernels.Recorder, order []int, c cacheViews) func() {
 				attention.RecordRope(r, h, c.rows, c.table, bias, c.qkv, c.keys, c.values, len(order))
+				return func() {}
+			})}, bitsProgram{name: fmt.Sprintf("rope and gain %d", format),
+			rows: cacheRows(b, h, func(r *kernels.Recorder, order []int, c cacheViews) func() {
+				attention.RecordRopeGain(r, h, c.rows, c.table, gain, c.qkv, c.keys, c.values, len(order))
 				return func() {}
 			})})
 		for _, window := range []int{0, 21} {

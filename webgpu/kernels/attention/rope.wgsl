@@ -43,6 +43,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         }
     }
     if (head < P.heads) {
+        a = gained(0u, i, a);
+        b = gained(0u, j, b);
         qkv[base + at + i] = a.x;
         qkv[base + at + i + 1u] = a.y;
         qkv[base + at + j] = b.x;
@@ -52,8 +54,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let slot = rows[m].y * P.kv;
     if (head < P.heads + P.kv) {
         let o = (slot + head - P.heads) * P.dim;
-        storeKey(o + i, a);
-        storeKey(o + j, b);
+        storeKey(o + i, gained(1u, i, a));
+        storeKey(o + j, gained(1u, j, b));
     } else {
         let o = (slot + head - P.heads - P.kv) * P.dim;
         storeValue(o + i, a);

@@ -37,8 +37,8 @@ fn rotateQuery(base: u32, head: u32, quad: u32, position: u32) {
             j = i + 2u;
         }
     }
-    let a = neighbours(base, at, i, position);
-    let b = neighbours(base, at, j, position);
+    let a = gained(0u, i, neighbours(base, at, i, position));
+    let b = gained(0u, j, neighbours(base, at, j, position));
     qkv[base + at + i] = a.x;
     qkv[base + at + i + 1u] = a.y;
     qkv[base + at + j] = b.x;
@@ -64,7 +64,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     for (var q = 0u; q < KVQ; q = q + 1u) { // unroll
         let e = (block * KVQ + q) * 4u;
         if (head < P.kv) {
-            v[q] = vec4<f32>(neighbours(base, at, e, rows[m].x), neighbours(base, at, e + 2u, rows[m].x));
+            v[q] = vec4<f32>(gained(1u, e, neighbours(base, at, e, rows[m].x)),
+                gained(1u, e + 2u, neighbours(base, at, e + 2u, rows[m].x)));
         } else {
             v[q] = vec4<f32>(input(base, at + e), input(base, at + e + 2u));
         }

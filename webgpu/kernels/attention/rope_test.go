@@ -20,11 +20,11 @@ func TestRope(t *testing.T) {
 			{Query: 3, KV: 1, Dim: 48}, {Query: 4, KV: 2, Dim: 16, Rotary: 8, Shares: true}} {
 			for _, h.HalfSplit = range []bool{false, true} {
 				for _, h.Format = range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
-					for _, bias := range []bool{false, true} {
-						if testing.Short() && bias && h.Dim != 40 || h.Shares && bias {
+					for _, more := range []string{"", "bias", "gain"} {
+						if testing.Short() && more != "" && h.Dim != 40 || h.Shares && more != "" {
 							continue
 						}
-						testRope(b, h, bias)
+						testRope(b, h, more)
 					}
 				}
 			}
@@ -32,7 +32,8 @@ func TestRope(t *testing.T) {
 	})
 }
 
-func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
+// testRope compares with the definition: after a bias, before a gain, or without either.
+func testRope(b kerneltest.Bench, h kernels.Heads, more string) {
 	const positions, slots, magnitude = 300, 80, 1.25
 	var inverse []float64
 	for i := range h.Rotary / 2 {
@@ -42,12 +43,17 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 	if h.Rotary == 0 {
 		angles = make([]float32, 2) // never read
 	}
-	table, offsets := b.F32(angles), make([]float32, h.Width())
-	var bias kernels.View
-	if biased {
+	table, offsets, gains := b.F32(angles), make([]float32, h.Width()), slices.Repeat([]float32{1}, 2*h.Dim)
+	var bias, gain kernels.View
+	switch more {
+	case "bias":
 		offsets = kerneltest.Normals(11, h.Width())
 		bias = b.F32(offsets)
 		defer b.Free(bias)
+	case "gain":
+		gains = kerneltest.Normals(12, 2*h.Dim)
+		gain = b.F32(gains)
+		defer b.Free(gain)
 	}
 	x, kvWidth := kerneltest.Normals(10, 64*h.Width()), h.KV*h.Dim
 	position, slot := func(i int) int { return (i * 37) % positions }, func(i int) int { return (i*11 + 5) % slots }
@@ -59,7 +65,13 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 		r, in := b.U32(rows), b.F32(kerneltest.Gather(x, h.Width(), order))
 		k, v := b.Poisoned(h.CacheWords(slots)), b.Poisoned(h.CacheWords(slots))
 		defer b.Free(r, in, k, v)
-		out := b.Run(func(rec *kernels.Recorder) { RecordRope(rec, h, r, table, bias, in, k, v, len(order)) }, in, k, v)
+		out := b.Run(func(rec *kernels.Recorder) {
+			if more == "gain" {
+				RecordRopeGain(rec, h, r, table, gain, in, k, v, len(order))
+			} else {
+				RecordRope(rec, h, r, table, bias, in, k, v, len(order))
+			}
+		}, in, k, v)
 		for i, cache := range out[1:] {
 			if h.Shares && slices.ContainsFunc(cache, func(w uint32) bool { return w != 0x7fc0dead }) {
 				b.T.Fatalf("%+v: cache %d of another layer was written", h, i)
@@ -88,6 +100,9 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 					sin, cos := math.Sincos(float64(position(i)) * f)
 					want[a], want[c] = magnitude*(want[a]*cos-want[c]*sin), magnitude*(want[a]*sin+want[c]*cos)
 				}
+				for d := range want {
+					want[d] *= float64(gains[h.Dim*min(head/h.Query, 1)+d])
+				}
 			}
 			for d, w := range want {
 				var got float64
@@ -110,13 +125,12 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 					tol += 1e-3 * math.Abs(w)
 				}
 				if math.IsNaN(got) || math.Abs(got-w) > tol {
-					b.T.Fatalf("%+v bias %t row %d head %d element %d: %g, reference says %g", h, biased, i, head, d,
-						got, w)
+					b.T.Fatalf("%+v %s row %d head %d element %d: %g, reference says %g", h, more, i, head, d, got, w)
 				}
 			}
 		}
 	}
-	if h.Dim == 8 || h.Dim == 40 && h.Format == kernels.KVQ8 && biased {
+	if h.Dim == 8 || h.Dim == 40 && h.Format == kernels.KVQ8 && more != "" {
 		kerneltest.Invariant(b.T, h.Width(), func(order []int) []uint32 {
 			q, k, v := run(order)
 			var out []uint32

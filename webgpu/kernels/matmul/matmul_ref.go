@@ -97,7 +97,7 @@ func rotateRef(l kernels.CacheLayout) finishRef {
 		for r, sum := range sums {
 			v[r] = float32(sum)
 		}
-		kernels.Rotate(h, l, b[5][i*kernels.RowWords:], b[6].F32(), v, b[7], b[8])
+		kernels.Rotate(h, l, b[5][i*kernels.RowWords:], b[6].F32(), nil, v, b[7], b[8])
 		copy(out, v[:h.Query*h.Dim])
 	}
 }
