@@ -70,7 +70,7 @@ func (s *Session) Check(r Request) error {
 	return s.Exclusive(context.Background(), func(Models) error {
 		c, err := s.configOf(&r)
 		if err == nil {
-			_, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs())
+			_, err = s.pair.Compile(c, r.Sampling().Temperature, s.vocab.Needs(&r.Constraints))
 		}
 		return err
 	})

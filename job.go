@@ -60,7 +60,7 @@ func (s *Session) resolve(ctx context.Context, r *Request) (*job, error) {
 		c = c.Limit(firstNodes)
 	}
 	j.config = c
-	if j.generator, err = s.pair.Compile(c, r.Sampling().Temperature, r.Constraints.Needs()); err != nil {
+	if j.generator, err = s.pair.Compile(c, r.Sampling().Temperature, s.vocab.Needs(&r.Constraints)); err != nil {
 		return nil, err
 	}
 	if err := r.check(s.limits); err != nil {
@@ -127,6 +127,6 @@ func (s *Session) recover(ctx context.Context, cause error, j *job) error {
 		if err := s.warmUpFor(ctx, j.config); err != nil {
 			return err
 		}
-		return s.pair.Record(j.config, j.request.Sampling().Temperature, j.request.Constraints.Needs())
+		return s.pair.Record(j.config, j.request.Sampling().Temperature, s.vocab.Needs(&j.request.Constraints))
 	})
 }

@@ -180,8 +180,8 @@ func ofField(field string, err error) error {
 	return fmt.Errorf("constrain: %w", &spec.FieldError{Field: field, Reason: reason, Err: err})
 }
 
-// Needs returns how the constraints change a pass: grammars need masks, what is added to logits biases.
-func (c *Constraints) Needs() spec.AdjustmentKinds {
+// needs returns how the constraints change a pass: grammars need masks, what is added to logits biases.
+func (c *Constraints) needs() spec.AdjustmentKinds {
 	n := spec.AdjustmentKinds{Masks: c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject,
 		Biases: c.penalises() || len(c.LogitBias) > 0 || c.LogitsProcessor != nil}
 	if c.LogitsProcessor != nil {

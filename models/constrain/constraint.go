@@ -30,10 +30,26 @@ type Vocab struct {
 	tok    *tokenizer.Tokenizer
 	size   int
 	pieces *grammar.Vocab // of the tokens, once a grammar was asked for
+	never  map[int32]bool // the tokens that the file rules out
 }
 
 // NewVocab returns the vocabulary of a model with rows of size logits: size may exceed the tokenizer's.
-func NewVocab(tok *tokenizer.Tokenizer, size int) *Vocab { return &Vocab{tok: tok, size: size} }
+func NewVocab(tok *tokenizer.Tokenizer, size int) *Vocab {
+	v := &Vocab{tok: tok, size: size, never: map[int32]bool{}}
+	if tok != nil {
+		for _, id := range tok.Suppressed() {
+			v.never[id] = true
+		}
+	}
+	return v
+}
+
+// Needs returns how a request's constraints, and the tokens that the model's file rules out, change a pass.
+func (v *Vocab) Needs(c *Constraints) spec.AdjustmentKinds {
+	n := c.needs()
+	n.Biases = n.Biases || len(v.never) > 0
+	return n
+}
 
 // grammars returns the tokens' bytes for grammars, made once.
 func (v *Vocab) grammars() *grammar.Vocab {
@@ -51,6 +67,7 @@ const ruledOut = -1e30
 type Constraint struct {
 	c       Constraints
 	vocab   int32
+	never   map[int32]bool   // as Vocab's
 	rules   *grammar.Grammar // nil without
 	matcher *grammar.Matcher // of rules
 	state   *grammar.State
@@ -63,16 +80,16 @@ type Constraint struct {
 	texts   [][]int32        // scratch: the texts up to a tree's nodes
 }
 
-// New returns the constraint of a request, which ends with ctx, or nil without constraints. It refuses what Validate
+// New returns the constraint of a request, which ends with ctx, or nil if nothing constrains it. It refuses what Validate
 // refuses and biases of tokens that the vocabulary does not have.
 func New(ctx context.Context, c Constraints, v *Vocab) (*Constraint, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	if c.Needs() == (spec.AdjustmentKinds{}) {
+	if v.Needs(&c) == (spec.AdjustmentKinds{}) {
 		return nil, nil
 	}
-	g := &Constraint{c: c, vocab: int32(v.size), place: map[int32]int{}, counts: map[int32]int{}}
+	g := &Constraint{c: c, vocab: int32(v.size), never: v.never, place: map[int32]int{}, counts: map[int32]int{}}
 	var err error
 	if g.rules, err = c.grammar(ctx); err != nil {
 		return nil, err
@@ -87,13 +104,16 @@ func New(ctx context.Context, c Constraints, v *Vocab) (*Constraint, error) {
 		}
 		g.note(id, 0)
 	}
+	for id := range g.never {
+		g.note(id, 0)
+	}
 	return g, nil
 }
 
 // bias returns the bias of a token that the text holds n times, and to which more is added.
 func (g *Constraint) bias(id int32, n int, more float32) spec.Bias {
 	b := float64(g.c.LogitBias[id])
-	if b <= -100 || more <= -100 {
+	if b <= -100 || more <= -100 || g.never[id] {
 		return spec.Bias{Token: id, Add: ruledOut}
 	}
 	if n > 0 {

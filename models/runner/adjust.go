@@ -26,8 +26,9 @@ type adjuster struct {
 
 type adjustPrograms struct{ mask, adjust webgpu.Program }
 
-// maxCommonBiases bounds the biased tokens that are not among those drawn.
-const maxCommonBiases = 1024
+// maxCommonBiases bounds the biased tokens that are not among those drawn: 1024 of a request and 256 that a file rules
+// out.
+const maxCommonBiases = 1024 + 256
 
 // adjust changes the logits of the next pass.
 func (a *adjuster) adjust(s *spec.Adjustment) error {

@@ -112,3 +112,17 @@ func TestSeveralEnds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSuppressed(t *testing.T) {
+	m := smallBPE()
+	if got := m.with(keyNever, []int32{7, 5}).tokenizer(t).Suppressed(); !slices.Equal(got, []int32{7, 5}) {
+		t.Errorf("%v are ruled out", got)
+	}
+	for want, ids := range map[string][]int32{"257 tokens are ruled out, at most 256": make([]int32, maxSuppressed+1),
+		keyNever + ": id -1": {-1}, keyNever + ": id 1048576": {1 << 20}} {
+		if _, err := New(m.with(keyNever, ids).file(t, "small.gguf")); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -223,7 +223,7 @@ func FuzzSPM(f *testing.F) {
 // Fields of one id, of lists of ids and of truth that FuzzMetadata sets.
 var (
 	idKeys   = append([]string{keyBOS, keyEOS, keyUNK}, endKeys...)
-	listKeys = []string{keyEndIDs, keyLeft, keyRight}
+	listKeys = []string{keyEndIDs, keyNever, keyLeft, keyRight}
 	flagKeys = []string{keyAddBOS, keyAddEOS, keyPrefix, keyExtraSpace}
 )
 

@@ -23,6 +23,7 @@ const (
 	keyAddEOS = "tokenizer.ggml.add_eos_token"
 	keyPrefix = "tokenizer.ggml.add_space_prefix"
 	keyEndIDs = "tokenizer.ggml.eos_token_ids"
+	keyNever  = "tokenizer.ggml.suppress_tokens"
 )
 
 // maxTokens is several times the largest published vocabulary.
@@ -30,6 +31,9 @@ const maxTokens = 1 << 22
 
 // MaxEnds bounds the tokens that a file lists as ends of a text. Published files list five.
 const MaxEnds = 64
+
+// maxSuppressed bounds the tokens that a file rules out. Published files rule out a dozen.
+const maxSuppressed = 256
 
 // endTexts are the tokens that end generation in published models, whose files name at most one of them as EOS.
 var endTexts = []string{
@@ -207,6 +211,17 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 			return t.bad(keyEndIDs, "id %d, but there are %d tokens", id, len(t.texts))
 		}
 		t.eog[id] = true
+	}
+	if t.never, err = f.Int32sOr(keyNever, nil); err != nil {
+		return t.wrap(err)
+	}
+	if len(t.never) > maxSuppressed {
+		return t.bad(keyNever, "%d tokens are ruled out, at most %d are read", len(t.never), maxSuppressed)
+	}
+	for _, id := range t.never {
+		if !t.has(id) {
+			return t.bad(keyNever, "id %d, but there are %d tokens", id, len(t.texts))
+		}
 	}
 	list, merges := t.model.(*bpe) // in the other kinds a token's type alone says whether it is text
 	for _, s := range endTexts {

@@ -42,6 +42,7 @@ type Tokenizer struct {
 	ends    []uint32 // by id, where its piece ends
 	longest int      // bytes of the longest text that a token stands for
 	eog     []bool   // by id
+	never   []int32  // ids that the file rules out
 	bos     int32
 	eos     int32
 	unk     int32
@@ -73,6 +74,9 @@ func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
 // EOG reports whether the id ends generation: end of text, of turn, of message.
 func (t *Tokenizer) EOG(id int32) bool { return t.has(id) && t.eog[id] }
+
+// Suppressed returns the ids that the file rules out: the model never chooses them, in any order and perhaps twice.
+func (t *Tokenizer) Suppressed() []int32 { return t.never }
 
 // EndIDs returns the ids for which EOG is true, in ascending order.
 func (t *Tokenizer) EndIDs() []int32 {
