@@ -29,9 +29,7 @@ type hparams struct {
 	vocab, context                       int
 	tied                                 bool
 	embedding, output                    float64   // standard deviations; output counts before the division by √dim
-	noise                                float64   // added to the matrices of layers, relative to their own spread
 	words                                bool      // byte-level BPE instead of SentencePiece
-	weightsOf                            string    // the model whose weights this one has
 	fields                               []gguf.KV // in addition, without the architecture's name
 	divisors                             []string  // of frequencies: the tensors' names without .weight
 	eps                                  float64   // 0: 1e-6
@@ -42,9 +40,6 @@ var models = map[string]hparams{
 	// The size of the smallest real models: tests of everything but storage types use it.
 	"tiny": {arch: "llama", dim: 64, hidden: 192, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
 		tied: true, embedding: 0.35},
-	// A draft for tiny that is right often, but not always.
-	"noisy": {arch: "llama", dim: 64, hidden: 192, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
-		tied: true, embedding: 0.35, noise: 0.12, weightsOf: "tiny"},
 	// Rows of ffn_down that are no multiple of 32.
 	"uneven": {arch: "llama", dim: 64, hidden: 172, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
 		tied: true, embedding: 0.35},
@@ -104,7 +99,7 @@ var models = map[string]hparams{
 const windowSize = "attention.sliding_window"
 
 // notReal are the models that stand for a size, and not for an architecture.
-var notReal = []string{"tiny", "noisy", "uneven"}
+var notReal = []string{"tiny", "uneven"}
 
 // Architectures are the models of Source, in F32, that llama.cpp's answers are for: one of each architecture or more.
 func Architectures() (all []string) {
@@ -148,11 +143,16 @@ var (
 	made   = map[string][]byte{}
 )
 
-// Source makes a model by name: tiny, noisy, uneven or an architecture's, a hyphen and the type of its matrices. ok is
-// false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
+// Source makes a model by name: tiny, uneven or an architecture's, a hyphen and the type of its matrices. After a tilde,
+// as in tiny~-f32, it makes the model's draft, which is right often, but not always: noise is added to the matrices of
+// its layers. noisy is tiny~. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
 // other types are random bits.
 func Source(name string) (src files.Source, ok bool) {
 	modelName, typeName, _ := strings.Cut(name, "-")
+	if modelName == "noisy" {
+		modelName = "tiny~"
+	}
+	modelName, draft := strings.CutSuffix(modelName, "~")
 	s, known := models[modelName]
 	store, stored := storages[typeName]
 	if !known || !stored {
@@ -161,7 +161,10 @@ func Source(name string) (src files.Source, ok bool) {
 	making.Lock()
 	defer making.Unlock()
 	if made[name] == nil {
-		b := builder{seed: cmp.Or(s.weightsOf, modelName), hparams: s, store: store}
+		b := builder{seed: modelName, hparams: s, store: store}
+		if draft {
+			b.noise = 0.12
+		}
 		fields := b.fields(name)
 		file, err := gguf.Bytes(fields, b.tensors(fields))
 		if err != nil {
@@ -176,6 +179,7 @@ type builder struct {
 	seed string
 	hparams
 	store storage
+	noise float64 // added to the matrices of layers, relative to their own spread
 	all   []gguf.WriteTensor
 }
 
