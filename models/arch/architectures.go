@@ -29,6 +29,10 @@ var Checkpoints = map[string]Checkpoint{
 		"embedding_multiplier": "embedding_scale", "residual_multiplier": "residual_scale",
 		"attention_multiplier": "attention.scale", "logits_scaling": "logit_scale"}},
 	"olmo2": {Class: "Olmo2ForCausalLM", Architecture: "olmo2"},
+	"olmo3": {Class: "Olmo3ForCausalLM", Architecture: "olmo2", Window: ListedWindow},
+	"exaone4": {Class: "Exaone4ForCausalLM", Architecture: "exaone4", StatesKV: true, Window: ListedWindow,
+		Ignored: []string{"sliding_window_pattern"}},
+	"ernie4_5": {Class: "Ernie4_5ForCausalLM", Architecture: "ernie4_5", StatesKV: true, Paired: true},
 }
 
 // heads are the architectures of drafts that read a target's features.

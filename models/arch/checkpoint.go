@@ -11,6 +11,7 @@ type Checkpoint struct {
 	Window       WindowRule
 	StatesKV     bool // num_key_value_heads is stated; otherwise num_attention_heads is its default
 	StatesHead   bool // head_dim is stated; otherwise hidden_size / num_attention_heads is its default
+	Paired       bool // rows of queries and keys are rotated pairs, as in GGUF; otherwise halves
 	PartialRope  bool // partial_rotary_factor may be below 1
 	LongRope     bool // contexts beyond original_max_position_embeddings have other divisors
 }
@@ -21,6 +22,7 @@ type WindowRule int
 const (
 	NoWindow     WindowRule = iota // a sliding_window within the context is refused
 	StatedWindow                   // sliding_window is there, null for none
+	ListedWindow                   // sliding_window counts in the layers that layer_types lists
 	UsedWindow                     // sliding_window counts if use_sliding_window is true, from max_window_layers on
 )
 

@@ -49,6 +49,7 @@ var changing = map[string]string{
 	"vision_config":            "this is a model of several media",
 	"audio_config":             "this is a model of several media",
 	"mlp_bias":                 "biases in the feed-forward layers cannot be run",
+	"use_bias":                 "biases cannot be run",
 	"num_local_experts":        "mixtures of experts cannot be run",
 	"num_experts":              "mixtures of experts cannot be run",
 	"n_routed_experts":         "mixtures of experts cannot be run",
@@ -451,6 +452,10 @@ func (s *hparams) readWindow() {
 			s.fail(key, "is missing: want a number of positions, or null for none")
 		}
 		stated = s.has(key)
+	case arch.ListedWindow:
+		if stated = s.has(key); stated && !s.has("layer_types") {
+			s.fail("layer_types", "is missing: it says which layers have the sliding_window")
+		}
 	case arch.UsedWindow:
 		if stated = s.flag("use_sliding_window") && s.has(key); stated {
 			from = s.whole("max_window_layers", 1<<10)
@@ -466,7 +471,7 @@ func (s *hparams) readWindow() {
 		slides[i] = i >= from
 	}
 	s.layerTypes(slides)
-	if window < s.context && slices.Contains(slides, true) { // bound: once a file
+	if (window < s.context || s.Window == arch.ListedWindow) && slices.Contains(slides, true) { // bound: once a file
 		s.add("attention.sliding_window", uint32(window))
 		if slices.Contains(slides, false) { // bound: once a file
 			s.add("attention.sliding_window_pattern", slides)

@@ -83,6 +83,35 @@ var base = map[string]string{
 		"num_attention_heads": 16, "num_hidden_layers": 16, "num_key_value_heads": 16, "pad_token_id": 100277,
 		"rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 500000, "tie_word_embeddings": false,
 		"torch_dtype": "float32", "use_cache": false, "vocab_size": 100352}`,
+	// OLMo 3 7B with 4 of 32 layers
+	"olmo3": `{"architectures": ["Olmo3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"eos_token_id": 100257, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+		"intermediate_size": 11008, "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention",
+			"full_attention"],
+		"max_position_embeddings": 65536, "model_type": "olmo3", "num_attention_heads": 32, "num_hidden_layers": 4,
+		"num_key_value_heads": 32, "pad_token_id": 100277, "rms_norm_eps": 1e-06,
+		"rope_scaling": {"attention_factor": 1.2079441541679836, "beta_fast": 32, "beta_slow": 1, "factor": 8.0,
+			"original_max_position_embeddings": 8192, "rope_type": "yarn"},
+		"rope_theta": 500000, "sliding_window": 4096, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+		"use_cache": true, "vocab_size": 100278}`,
+	// EXAONE 4.0 1.2B with 4 of 30 layers
+	"exaone4": `{"architectures": ["Exaone4ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 0,
+		"eos_token_id": 361, "head_dim": 64, "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02,
+		"intermediate_size": 4096, "layer_types": ["full_attention", "full_attention", "full_attention",
+			"full_attention"],
+		"max_position_embeddings": 65536, "model_type": "exaone4", "num_attention_heads": 32,
+		"num_hidden_layers": 4, "num_key_value_heads": 8, "pad_token_id": 1, "rms_norm_eps": 1e-05,
+		"rope_scaling": {"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+			"original_max_position_embeddings": 8192, "rope_type": "llama3"},
+		"rope_theta": 1000000, "sliding_window": null, "sliding_window_pattern": null, "tie_word_embeddings": true,
+		"torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 102400}`,
+	// ERNIE 4.5 0.3B
+	"ernie4_5": `{"architectures": ["Ernie4_5ForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "head_dim": 128,
+		"hidden_act": "silu", "hidden_size": 1024, "intermediate_size": 3072, "max_position_embeddings": 131072,
+		"model_type": "ernie4_5", "num_attention_heads": 16, "num_hidden_layers": 18, "num_key_value_heads": 2,
+		"pad_token_id": 0, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 500000.0,
+		"tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_bias": false, "use_cache": false,
+		"vocab_size": 103424}`,
 }
 
 // changed gives a model type's config.json with fields changed, or taken out where they are "-".
@@ -181,6 +210,14 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 		{"granite", nil, map[string]any{"granite.embedding_scale": float32(12), "granite.logit_scale": float32(8),
 			"granite.residual_scale": float32(0.22), "granite.attention.scale": float32(0.015625)}, false},
 		{"olmo2", nil, map[string]any{"olmo2.attention.head_count_kv": u(16)}, false},
+		{"olmo3", nil, map[string]any{"olmo2.attention.sliding_window": u(4096),
+			"olmo2.rope.scaling.type": "yarn"}, false},
+		{"exaone4", nil, map[string]any{"exaone4.attention.key_length": u(64), "exaone4.attention.sliding_window": nil},
+			true},
+		{"exaone4", map[string]string{"sliding_window": "65536", "sliding_window_pattern": `"LLLG"`,
+			"layer_types": `["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"]`},
+			map[string]any{"exaone4.attention.sliding_window": u(65536)}, true},
+		{"ernie4_5", nil, map[string]any{"ernie4_5.rope.freq_base": float32(5e5)}, false},
 	} {
 		s, _, err := readConfig("config.json", changed(t, c.modelType, c.fields))
 		if err != nil {
@@ -266,7 +303,10 @@ var notUnderstood = []struct {
 	want      string
 }{
 	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"},
-		`model_type is "gemma2": granite, llama, mistral, olmo2, phi3, qwen2, qwen3 and smollm3`},
+		`model_type is "gemma2": ernie4_5, exaone4, granite, llama, mistral, olmo2, olmo3, phi3, qwen2, qwen3 and ` +
+			`smollm3`},
+	{"olmo3", map[string]string{"layer_types": "-"}, "layer_types is missing"},
+	{"ernie4_5", map[string]string{"use_bias": "true"}, "use_bias is true: biases cannot be run"},
 	{"llama", map[string]string{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`},
 		`architectures is "GPT2LMHeadModel"`},
 	{"llama", map[string]string{"architectures": `["MixtralForCausalLM"]`},

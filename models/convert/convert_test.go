@@ -148,6 +148,7 @@ func TestCheckpointsBecomeTheirModels(t *testing.T) {
 		{"qwen2-q8_0", "q8_0", safetensors.F32, 1}, {"qwen3-q8_0", "Q8_0", safetensors.F32, 1},
 		{"phi3-f32", "", safetensors.F32, 1}, {"smollm3-f32", "", safetensors.F32, 1},
 		{"granite-f32", "", safetensors.F32, 1}, {"olmo2-f32", "", safetensors.F32, 1},
+		{"ernie4_5-f32", "", safetensors.F32, 1},
 	} {
 		t.Run(fmt.Sprintf("%s/%s-%s", c.model, c.dtype, c.quantise), func(t *testing.T) {
 			if testing.Short() && strings.HasPrefix(c.model, "qwen") {

@@ -51,7 +51,7 @@ func (m *model) addWeights(f *safetensors.File, s *hparams, described *arch.Mode
 				quote.Text(name), t.Dtype)
 		}
 		out := tensor{w.GGUF, dims, typ, func(p []byte, off int64) error { return f.Read(t, p, off) }}
-		if w.Heads > 0 {
+		if w.Heads > 0 && !s.Paired {
 			rows := int64(w.Shape[0])
 			out.data = (&interleaved{from: out.data, rowBytes: t.Size / rows, headRows: rows / int64(w.Heads)}).readAt
 		}

@@ -165,7 +165,7 @@ func Tensors(f *gguf.File, dtype safetensors.Dtype) ([]safetensors.Tensor, error
 			continue // the configuration gives it
 		}
 		x := floats(f, listed.GGUF)
-		if listed.Heads > 0 {
+		if listed.Heads > 0 && !arch.Checkpoints[m.Architecture].Paired {
 			x = halfSplit(x, int(t.Dims[0]), listed.Heads)
 		}
 		out := safetensors.Tensor{Name: listed.HF, Dtype: dtype, Shape: slices.Clone(t.Dims)}
