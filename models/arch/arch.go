@@ -29,7 +29,8 @@ type Model struct {
 	Tied         bool    // the output matrix is the embedding
 	Pooling      string  // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
 	Layers       []Layer
-	Features     *Features // of an EAGLE-3 head; nil for a decoder
+	Scales       map[string]float64 // factors of matrices, by tensor; one that it does not name has none
+	Features     *Features          // of an EAGLE-3 head; nil for a decoder
 }
 
 // Layer is one block: a mix over positions and a feed-forward network, each added to the residual stream.
@@ -121,7 +122,10 @@ func read(f *gguf.File, context int, architectures map[string]func(*fields) *Mod
 	}
 	r := &fields{f: f, arch: name, context: context, read: map[string]bool{}}
 	m := describe(r)
-	if r.checkUnread(); r.err != nil {
+	if r.checkUnread(); r.err == nil {
+		m.Scales = r.scales(m)
+	}
+	if r.err != nil {
 		return nil, r.err
 	}
 	for i := range m.Layers {

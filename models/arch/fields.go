@@ -302,6 +302,19 @@ func (r *fields) sections(pairs int) {
 	}
 }
 
+// scales reads the factors of the matrices that have one, as files of BitNet may.
+func (r *fields) scales(m *Model) map[string]float64 {
+	all := map[string]float64{}
+	for t := range m.Tensors() {
+		if name := scaleOf(t.GGUF); t.Kind.scalable() && r.f.HasTensor(name) {
+			if x := r.positives(name, 1); r.err == nil {
+				all[t.GGUF] = x[0]
+			}
+		}
+	}
+	return all
+}
+
 // poolings are the values of pooling_type, in llama.cpp's numbering. A decoder has no first position that saw the
 // whole text (cls), and no scores of pairs (rank).
 var poolings = map[uint32]string{0: "", 1: "mean", 3: "last"}

@@ -118,7 +118,7 @@ func (r *fields) rope(rotary, context int) *Rope {
 		return r.number(prefix+field, least, least, most)
 	}
 	original := r.original(context)
-	divisors := r.divisors(ropeFreqs, rotary/2)
+	divisors := r.positives(ropeFreqs, rotary/2)
 	if kind != "llama3" {
 		rope.Divide(divisors)
 	}
@@ -132,7 +132,7 @@ func (r *fields) rope(rotary, context int) *Rope {
 		if r.err == nil && !r.f.HasTensor(name) {
 			_, r.err = r.f.Tensor(name)
 		}
-		rope.Divide(r.divisors(name, rotary/2))
+		rope.Divide(r.positives(name, rotary/2))
 		rope.Magnitude, rope.Long = r.number(prefix+"attn_factor", 1, 1e-6, 1e6), true
 	case "linear":
 		rope.Stretch(r.linearFactor())
@@ -220,8 +220,9 @@ func (r *fields) linearFactor() float64 {
 	return r.number(field, 1, 1, 1e4)
 }
 
-// divisors reads the divisors of frequencies that a file stores, as Llama 3 files do; nil if it has none.
-func (r *fields) divisors(name string, n int) []float64 {
+// positives reads positive numbers that a file stores: the divisors of frequencies of Llama 3, the factors of matrices.
+// It returns nil if the file has none.
+func (r *fields) positives(name string, n int) []float64 {
 	if !r.f.HasTensor(name) || r.err != nil {
 		return nil
 	}
@@ -242,7 +243,7 @@ func (r *fields) divisors(name string, n int) []float64 {
 	for i := range out {
 		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 		if r.err == nil && !(out[i] > 0 && out[i] <= math.MaxFloat32) {
-			r.err = fmt.Errorf("arch: %s: tensor %s[%d] is %g; want a positive divisor", r.f.Name(), name, i, out[i])
+			r.err = fmt.Errorf("arch: %s: tensor %s[%d] is %g; want a positive number", r.f.Name(), name, i, out[i])
 		}
 	}
 	return out

@@ -3,7 +3,9 @@ package arch
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 )
 
 // Tensor is one tensor of a model's file, or some columns of one.
@@ -47,6 +49,14 @@ const (
 	FeatureQKV  // QKV multiplies the embedding
 	FuseNorm    // of the features, before they are fused
 )
+
+// scalable reports whether a matrix of a kind may have a factor.
+func (k Kind) scalable() bool {
+	return k == QKV || k == MixOut || k == Gates || k == Down || k == Output
+}
+
+// scaleOf returns the name of the tensor with the factor of a matrix.
+func scaleOf(matrix string) string { return strings.TrimSuffix(matrix, "weight") + "scale" }
 
 // Tensors lists the tensors of the model's file.
 func (m *Model) Tensors() iter.Seq[Tensor] {
@@ -160,6 +170,10 @@ func (m *Model) Tensors() iter.Seq[Tensor] {
 	if !m.Tied && (m.Features == nil || m.Features.Output) {
 		hf = ""
 		add(Output, "output.weight", "lm_head.weight", outputs, m.Dim)
+	}
+	prefix, hf = "", ""
+	for _, name := range slices.Sorted(maps.Keys(m.Scales)) {
+		add(Header, scaleOf(name), "", 1)
 	}
 	return slices.Values(all)
 }

@@ -80,8 +80,8 @@ type Constraint struct {
 	texts   [][]int32        // scratch: the texts up to a tree's nodes
 }
 
-// New returns the constraint of a request, which ends with ctx, or nil if nothing constrains it. It refuses what Validate
-// refuses and biases of tokens that the vocabulary does not have.
+// New returns the constraint of a request, which ends with ctx, or nil if nothing constrains it. It refuses what
+// Validate refuses and biases of tokens that the vocabulary does not have.
 func New(ctx context.Context, c Constraints, v *Vocab) (*Constraint, error) {
 	if err := c.check(); err != nil {
 		return nil, err

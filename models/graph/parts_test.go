@@ -156,7 +156,7 @@ func TestParts(t *testing.T) {
 				each(func(y *arch.Layer) { y.Mix.QKNorm = arch.None })},
 			"norms of rows": {each(func(y *arch.Layer) { y.Mix.QKNorm = arch.Row }),
 				each(func(y *arch.Layer) { y.Mix.QKNorm = arch.None })},
-			"norms of heads after the rotation": {each(func(y *arch.Layer) { y.Mix.QKNorm, y.Mix.NormLate = arch.Head, true }),
+			"norms of rotated heads": {each(func(y *arch.Layer) { y.Mix.QKNorm, y.Mix.NormLate = arch.Head, true }),
 				each(func(y *arch.Layer) { y.Mix.NormLate = false })},
 			"norms within": {each(func(y *arch.Layer) { y.Norms.Inner = true }),
 				each(func(y *arch.Layer) { y.Norms.Inner = false })},
@@ -164,7 +164,11 @@ func TestParts(t *testing.T) {
 				each(func(y *arch.Layer) { y.Norms = arch.Norms{Before: true} })},
 			"norms around": {each(func(y *arch.Layer) { y.Norms = arch.Norms{Before: true, After: true} }),
 				each(func(y *arch.Layer) { y.Norms = arch.Norms{Before: true} })},
-			"fused tensors":               {each(func(y *arch.Layer) { y.Mix.Fused, y.FFN.Fused = true, true }), nil},
+			"fused tensors": {each(func(y *arch.Layer) { y.Mix.Fused, y.FFN.Fused = true, true }), nil},
+			"factors of matrices": {func(m *arch.Model) {
+				m.Scales = map[string]float64{"blk.0.attn_k.weight": 2, "blk.1.ffn_up.weight": 0.25,
+					"blk.1.ffn_down.weight": 3}
+			}, func(m *arch.Model) { m.Scales = nil }},
 			"multiplier of the embedding": {func(m *arch.Model) { m.Embed = 3 }, func(m *arch.Model) { m.Embed = 1 }},
 			"multiplier of the residual": {func(m *arch.Model) { m.Embed, m.Residual = 12, 0.25 },
 				func(m *arch.Model) { m.Residual = 1 }},

@@ -58,10 +58,10 @@ func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := CheckType(l.file, first); err != nil {
+		format, err := l.formatOf(first)
+		if err != nil {
 			return nil, err
 		}
-		format := blockLayouts[first.Type].format
 		if cols%format.Block() != 0 {
 			return nil, fmt.Errorf("graph: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",
@@ -73,7 +73,7 @@ func (l *loader) matrix(tensors []arch.Tensor) (*matrix, error) {
 			if err != nil {
 				return nil, err
 			}
-			if next.Type != first.Type {
+			if next.Type != first.Type || l.hasScale(next) != l.hasScale(first) {
 				break
 			}
 			group = append(group, next)
@@ -198,7 +198,9 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at, from int) err
 				kept = append(kept, l.raw[i*stored+stored*from/all:][:stored*w.Cols/all]...)
 			}
 		}
-		l.quants, l.scales = repack(t.Type, kept, l.quants[:0], l.scales[:0])
+		if err := l.repack(w.Format, t, kept); err != nil {
+			return err
+		}
 		if err := l.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
 			return err
 		}

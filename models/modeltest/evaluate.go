@@ -75,7 +75,7 @@ func Evaluate(m *arch.Model, w Weights, tokens []int32, from int, lender *Run) *
 	for t := range m.Tensors() {
 		key := place{t.Kind, t.Layer}
 		for _, x := range w[t.GGUF] {
-			e.parts[key] = append(e.parts[key], float64(x))
+			e.parts[key] = append(e.parts[key], float64(x)*or(m.Scales[t.GGUF], 1))
 		}
 	}
 	run := &Run{keys: make([][][]float64, len(m.Layers)), values: make([][][]float64, len(m.Layers))}

@@ -6,6 +6,7 @@ package modeltest
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"math/rand/v2"
@@ -27,12 +28,13 @@ type hparams struct {
 	arch                                 string
 	dim, hidden, layers, heads, kv, head int
 	vocab, context                       int
-	tied                                 bool
+	tied, fused                          bool
 	embedding, output                    float64   // standard deviations; output counts before the division by √dim
 	words                                bool      // byte-level BPE instead of SentencePiece
 	fields                               []gguf.KV // in addition, without the architecture's name
 	divisors                             []string  // of frequencies: the tensors' names without .weight
 	eps                                  float64   // 0: 1e-6
+	scaled                               []string  // matrices of layers that have a factor
 }
 
 // models holds the hyperparameters by name.
@@ -85,8 +87,12 @@ var models = map[string]hparams{
 	"hunyuan": {arch: "hunyuan-dense", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512,
 		context: 512, embedding: 0.3, tied: true, words: true},
 	"bitnet": {arch: "bitnet", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
-		embedding: 0.3, tied: true, fields: []gguf.KV{{Key: "rope.scaling.type", Value: "linear"},
+		embedding: 0.3, tied: true, scaled: []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up",
+			"ffn_down"}, fields: []gguf.KV{{Key: "rope.scaling.type", Value: "linear"},
 			{Key: "rope.scaling.factor", Value: float32(1)}}},
+	// Queries, keys and values of one tensor, as converters write for any architecture.
+	"fused": {arch: "qwen2", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
+		embedding: 0.3, tied: true, words: true, fused: true},
 	// llama.cpp 0.5.0 runs qwen2vl without the file's epsilon.
 	"qwen2vl": {arch: "qwen2vl", dim: 64, hidden: 128, layers: 3, heads: 4, kv: 2, head: 16, vocab: 512, context: 512,
 		embedding: 0.3, tied: true, words: true, eps: 1e-12, fields: []gguf.KV{
@@ -143,10 +149,10 @@ var (
 	made   = map[string][]byte{}
 )
 
-// Source makes a model by name: tiny, uneven or an architecture's, a hyphen and the type of its matrices. After a tilde,
-// as in tiny~-f32, it makes the model's draft, which is right often, but not always: noise is added to the matrices of
-// its layers. noisy is tiny~. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
-// other types are random bits.
+// Source makes a model by name: tiny, uneven or an architecture's, a hyphen and the type of its matrices. After a
+// tilde, as in tiny~-f32, it makes the model's draft, which is right often, but not always: noise is added to the
+// matrices of its layers. noisy is tiny~. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same
+// numbers; the blocks of the other types are random bits.
 func Source(name string) (src files.Source, ok bool) {
 	modelName, typeName, _ := strings.Cut(name, "-")
 	if modelName == "noisy" {
@@ -213,7 +219,8 @@ func (b *builder) fields(name string) []gguf.KV {
 // their columns. Norms have a mean of 1.
 var spreads = map[string]float64{"attn_q.weight": 1.5, "attn_k.weight": 1.5, "attn_v.weight": 1,
 	"attn_output.weight": 1, "attn_qkv.weight": 1.3, "ffn_gate.weight": 1.5, "ffn_up.weight": 1, "ffn_down.weight": 1,
-	"attn_q.bias": 0.5, "attn_k.bias": 0.7, "attn_v.bias": 0.35}
+	"attn_q.bias": 0.5, "attn_k.bias": 0.7, "attn_v.bias": 0.35,
+	"attn_qkv.bias": 0.5}
 
 // tensors fills those that the description of the model lists.
 func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
@@ -222,12 +229,20 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 	if !b.tied {
 		given = append(given, gguf.WriteTensor{Name: "output.weight", Dims: []uint64{1}, Data: make([]byte, 4)})
 	}
+	if b.fused {
+		given = append(given, gguf.WriteTensor{Name: "blk.0.attn_qkv.weight", Dims: []uint64{1}, Data: make([]byte, 4)})
+	}
 	for _, name := range b.divisors {
 		mean, spread := 1.0, 0.1 // of short contexts
 		if name != "rope_factors_short" {
 			mean, spread = 4, 1
 		}
 		b.vector(name+".weight", b.rotary()/2, mean, spread)
+	}
+	for layer := range b.layers {
+		for _, name := range b.scaled {
+			b.vector(fmt.Sprintf("blk.%d.%s.scale", layer, name), 1, 1.2, 0.2)
+		}
 	}
 	m, err := describe(fields, append(given, b.all...))
 	if err != nil {
@@ -239,7 +254,7 @@ func (b *builder) tensors(fields []gguf.KV) []gguf.WriteTensor {
 			short = rest
 		}
 		switch spread, n := spreads[short], t.Shape[0]; {
-		case t.Optional:
+		case t.Optional || strings.HasSuffix(short, ".scale"):
 		case strings.HasSuffix(short, ".bias"):
 			b.vector(t.GGUF, n, 0, spread)
 		case len(t.Shape) == 1:
