@@ -14,7 +14,7 @@ LLAMA_INSTALLED = build/llama/$(LLAMA_VERSION)
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release settings wasm test test-full check unit native browser e2e \
-	docs-test fuzz soak race audit sbom testmodels largemodels deps web screenshots recording recorded picture \
+	docs-test fuzz soak race audit sbom oracles testmodels largemodels deps web screenshots recording recorded picture \
 	pictures bench-auto bench-first bench-visits bench-peers examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
@@ -116,6 +116,10 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports
+
+# Writes the references of models/modeltest again, by numpy and by llama.cpp: all, or that of ONLY=exaone4-f32.
+oracles: $(LLAMA_INSTALLED)
+	$(GO) test -vet=off ./models/modeltest -run '^TestUpdate$$' -update $(if $(ONLY),-only $(ONLY))
 
 # Compiles every kernel that a GPU can be given by the compilers of GPUs that need not be there, of Debian's Mesa and of
 # its backports': docs/reports/gpu-audit*. make test compiles a part of them. Then llama.cpp's shaders.
