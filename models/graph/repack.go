@@ -120,8 +120,8 @@ func bitCodes(block []byte, out []uint32) {
 
 // pairCodes writes the numbers of Q2_0 and PQ2_0: pair i of byte j is number 4j + i.
 func pairCodes(block []byte, out []uint32) {
-	for i := range out {
-		four := uint32(block[2+i])
+	for i, b := range block[2:] {
+		four := uint32(b)
 		out[i] = four&3 | four&12<<6 | four&48<<12 | four&192<<18
 	}
 }
@@ -156,12 +156,17 @@ func digitCodes(first, second, third int) func(block []byte, out []uint32) {
 // gathered packs numbers of so many bits, four to a word of codes, as Q1_0 and Q2_0 have them on the device: a block is
 // four words, whose byte k has numbers k, 16 + k and so on from its lowest bits up.
 func gathered(bits int, codes func(block []byte, out []uint32)) func(block []byte, out, spare []uint32) {
-	fields := 8 / bits
 	return func(block []byte, out, spare []uint32) {
 		codes(block, spare)
 		clear(out)
-		for i, c := range spare {
-			out[i/(4*fields)*4+i%4] |= c << (i / 4 % fields * bits)
+		for ; len(out) >= 4; out = out[4:] {
+			for at := 0; at < 8; at += bits {
+				out[0] |= spare[0] << at
+				out[1] |= spare[1] << at
+				out[2] |= spare[2] << at
+				out[3] |= spare[3] << at
+				spare = spare[4:]
+			}
 		}
 	}
 }
