@@ -39,16 +39,6 @@ func pairSession(t testing.TB, dev webgpu.Device) *Session {
 		Options{EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
 }
 
-// countedSince returns the device's counts since last.
-func countedSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
-	c := dev.Counters()
-	return webgpu.Counters{Buffers: c.Buffers - before.Buffers, Kernels: c.Kernels - before.Kernels,
-		Programs: c.Programs - before.Programs,
-		Submits:  c.Submits - before.Submits, Reads: c.Reads - before.Reads,
-		BytesWritten: c.BytesWritten - before.BytesWritten, BytesRead: c.BytesRead - before.BytesRead,
-		ReadWait: c.ReadWait - before.ReadWait}
-}
-
 // demoFile opens one of the built-in pair's files in the repository.
 func demoFile(t testing.TB, name string) files.Source {
 	t.Helper()

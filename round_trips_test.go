@@ -96,6 +96,16 @@ type roundLimit struct {
 	runs int
 }
 
+// countedSince returns the device's counts since last.
+func countedSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
+	c := dev.Counters()
+	return webgpu.Counters{Buffers: c.Buffers - before.Buffers, Kernels: c.Kernels - before.Kernels,
+		Programs: c.Programs - before.Programs,
+		Submits:  c.Submits - before.Submits, Reads: c.Reads - before.Reads,
+		BytesWritten: c.BytesWritten - before.BytesWritten, BytesRead: c.BytesRead - before.BytesRead,
+		ReadWait: c.ReadWait - before.ReadWait}
+}
+
 // TestRoundTrips checks a round's use of the device: from the second round on it creates nothing and submits and
 // reads back no more often than the method needs.
 func TestRoundTrips(t *testing.T) {
