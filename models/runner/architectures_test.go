@@ -83,8 +83,8 @@ func answers(t *testing.T, target *Target, draft *Draft, c method.Config, s spec
 }
 
 // TestArchitecturesAreExact runs a model of every architecture with a draft of its own: chains and trees on kept caches
-// give the tokens and the bits of plain decoding without caches. FORETOKEN_FULL=1 adds ways to draft, sampling, and
-// turns; TestOracle runs many rows at once.
+// give the tokens and the bits of plain decoding without caches. FORETOKEN_FULL=1 adds ways to draft, sampling, turns
+// and most architectures on an accelerator; TestOracle runs many rows at once.
 func TestArchitecturesAreExact(t *testing.T) {
 	ways := []method.Config{{Drafter: method.DrafterChain, Depth: 3},
 		{Drafter: method.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 10}}
@@ -96,7 +96,7 @@ func TestArchitecturesAreExact(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		for _, name := range modeltest.Architectures() {
-			if testing.Short() && !inBrowser[name] {
+			if !dev.Info().Host() && !inBrowser[name] && !full() {
 				continue
 			}
 			t.Run(name, func(t *testing.T) {

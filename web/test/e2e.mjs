@@ -305,7 +305,7 @@ test("a load error names the model in one line, and the page continues", limit, 
     ["models/header-only.gguf", "", /header-only\.gguf/],
     ["models/demo/target-q8_0.gguf", "models/mismatched.gguf", /mismatched\.gguf.*target-q8_0\.gguf.*token/i],
     ["models/none.gguf", "", /none\.gguf: download: the server answered 404/],
-    ["index.html", "", /index\.html: content-type: .*HTML/],
+    ["index.html", "", /index\.html cannot be used: the server sent an HTML/],
   ];
   for (const [target, draft, wanted] of cases) {
     await page.evaluate(

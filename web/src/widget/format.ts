@@ -94,7 +94,8 @@ export function progress(p: Progress, rate: number): string {
 export function forVisitors({ code, message }: Pick<ForetokenError, "code" | "message">): string {
   if (code !== "bad_model") return message;
   const plain = message.replace(/^foretoken: /, "").replace(/ \([^()]*--[^()]*\)/g, "");
-  return plain.replace(/^(.+?): (?:header: )?/, "$1 cannot be used: ");
+  if (/^.+? do not fit together: /.test(plain)) return plain; // names both files
+  return plain.replace(/^(.+?): (?:header: |content-type: )?/, "$1 cannot be used: ");
 }
 
 /** Averages the rate of a download over the last seconds. */

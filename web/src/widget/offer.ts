@@ -47,8 +47,10 @@ export function chatOffers({ load, hub = HUB }: PickerOptions, builtin: boolean,
     item.append(el("span", {}, el("b", {}, model.title), el("small", {}, drafted(offer)), facts), button);
     return item;
   };
+  // By memory; after them the ones whose size no host has confirmed.
+  const unsized = (offer: Offer) => Number(downloadOf(offer).bytes === 0);
   const offers = OFFERS.filter(({ model }) => model.kind === "chat").sort(
-    (a, b) => memoryOf(a).gpu - memoryOf(b).gpu,
+    (a, b) => unsized(a) - unsized(b) || memoryOf(a).gpu - memoryOf(b).gpu,
   );
   const groups = (Object.keys(DEVICES) as KnownModel["device"][]).flatMap((device) => {
     const rows = offers.filter(({ model }) => model.device === device).map(row);

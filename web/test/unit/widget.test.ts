@@ -369,6 +369,12 @@ test("an error of a model says to a visitor which file cannot be used and why", 
   const head = "this is an EAGLE-3 head: give it beside that model";
   assert.equal(says("bad_model", `foretoken: a b.gguf: ${head} (--eagle3)`), `a b.gguf cannot be used: ${head}`);
   assert.equal(says("bad_model", "foretoken: x.gguf: header: wrong magic"), "x.gguf cannot be used: wrong magic");
+  assert.equal(
+    says("bad_model", "foretoken: x.gguf: content-type: the server sent an HTML page"),
+    "x.gguf cannot be used: the server sent an HTML page",
+  );
+  const pair = "x.gguf and y.gguf do not fit together: token 3 differs";
+  assert.equal(says("bad_model", `foretoken: ${pair}`), pair);
   assert.equal(says("network", "foretoken: x.gguf: no answer"), "foretoken: x.gguf: no answer");
 });
 
