@@ -94,8 +94,8 @@ export function progress(p: Progress, rate: number): string {
 export function forVisitors({ code, message }: Pick<ForetokenError, "code" | "message">): string {
   if (code !== "bad_model") return message;
   const plain = message.replace(/^foretoken: /, "").replace(/ \([^()]*--[^()]*\)/g, "");
-  if (/^.+? do not fit together: /.test(plain)) return plain; // names both files
-  return plain.replace(/^(.+?): (?:header: |content-type: )?/, "$1 cannot be used: ");
+  // A pair that does not fit is named by its message.
+  return plain.replace(/^(?!.+? do not fit )(.+?): (header: |content-type: )?/, "$1 cannot be used: ");
 }
 
 /** Averages the rate of a download over the last seconds. */
