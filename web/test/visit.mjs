@@ -158,8 +158,8 @@ test("without a chat model the chat tab offers one, in one click that shows size
       assert.ok(await page.locator(selector).first().isHidden(), `${selector} is shown, and does nothing here`);
     const rows = await page.locator("#offer li").allInnerTexts();
     assert.ok(rows.length > 3);
-    for (const row of rows)
-      assert.match(row, new RegExp(`[MG]B of memory.* · \\S+.* · from ${hub}[^]*Load (.*[MG]B|a file of unknown size)`));
+    const wanted = new RegExp(`[MG]B of memory.* · \\S+.* · from ${hub}[^]*Load (.*[MG]B|a file of unknown size)`);
+    for (const row of rows) assert.match(row, wanted);
     assert.match(await page.locator("#offer li button").first().innerText(), /^Load .*[MG]B$/);
     await inView(page, "#offer li button");
     assert.ok(!record.requests.some((url) => url.includes(hub)), "asked before the click");
