@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import zlib from "node:zlib";
 
 /** The most bytes of the gzipped program. Whoever needs more raises it in the commit that does, and says what for. */
-const MOST = 3_342_000;
+const MOST = 3_319_000;
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
