@@ -1,7 +1,11 @@
 // Package hint finds the name that somebody meant who wrote another: of a flag, a setting, a member.
 package hint
 
-import "strings"
+import (
+	"strings"
+
+	"foretoken/internal/quote"
+)
 
 // Nearest returns the known name that was probably meant by one that is not known, or "". Letter case, - and _ do not
 // count; every third letter may be wrong, missing, too many or exchanged with the next; four letters are enough to
@@ -21,7 +25,7 @@ func Nearest(name string, known []string) string {
 	}
 	best, least := "", max(1, len(asked)/3)+1
 	for _, k := range known {
-		d := editDistance(asked, plain(k))
+		d := quote.Changes(asked, plain(k))
 		if len(asked) >= 4 && strings.HasPrefix(plain(k), asked) {
 			d = min(d, max(1, len(asked)/3))
 		}
@@ -38,32 +42,4 @@ func DidYouMean(name string, known []string) string {
 		return "; did you mean " + near + "?"
 	}
 	return ""
-}
-
-// editDistance counts the insertions, deletions, replacements and exchanges of neighbours that make b of a (optimal
-// string alignment).
-func editDistance(a, b string) int {
-	var rows [3][]int // of the last byte but one of a, of the last one, and of this one
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-	}
-	for j := range rows[1] {
-		rows[1][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before, above, row := rows[0], rows[1], rows[2]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		rows = [3][]int{above, row, before}
-	}
-	return rows[1][len(b)]
 }

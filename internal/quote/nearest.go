@@ -8,34 +8,41 @@ import (
 // maxName bounds the names that are compared: the time grows with the square of the length.
 const maxName = 64
 
-// Nearest returns the n names that need the fewest changes of a byte to become a name, in alphabetical order among
+// Nearest returns the n names that the fewest changes make of a name, in alphabetical order among
 // equals.
 func Nearest(name string, names []string, n int) []string {
 	name = name[:min(len(name), maxName)]
 	names = slices.Clone(names)
 	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(changes(name, a), changes(name, b)), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(Changes(name, a), Changes(name, b)), cmp.Compare(a, b))
 	})
 	return names[:min(n, len(names))]
 }
 
-// changes is Levenshtein's distance.
-func changes(a, b string) int {
-	row := make([]int, len(b)+1) // of a's bytes so far to b's first ones
-	for j := range row {
-		row[j] = j
+// Changes counts the insertions, deletions, replacements and exchanges of neighbours that make b of a (optimal
+// string alignment).
+func Changes(a, b string) int {
+	var rows [3][]int // of the last byte but one of a, of the last one, and of this one
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
 	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			same := before
-			if a[i] != b[j] {
-				same++
+	for j := range rows[1] {
+		rows[1][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, above, row := rows[0], rows[1], rows[2]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
 			}
-			before = row[j+1]
-			row[j+1] = min(same, before+1, row[j]+1)
+			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
+		rows = [3][]int{above, row, before}
 	}
-	return row[len(b)]
+	return rows[1][len(b)]
 }
