@@ -107,7 +107,7 @@ func (o *catalogCheckOptions) run(ctx context.Context, c *console, path string) 
 	}
 	text, err := list.Text()
 	if err == nil && string(text) != string(body) {
-		err = os.WriteFile(path, text, 0o644)
+		err = replaceFile(path, text)
 	}
 	if err != nil {
 		return err
