@@ -7,8 +7,8 @@
 //	go run ./cmd/examples
 //
 // signatures.txt lists functions, each by its comment and its signature. The SHA-256 of the two sets the order, so that
-// nobody chose it. The command refuses a list with a line of the text that the target was trained on, as far as that
-// text is downloaded. The target completes each function greedily, and the first eight whose completions pass are the
+// nobody chose it. The command refuses a list that shares a line with the target's training text, of which it reads
+// what is downloaded. The target completes each function greedily, and the first eight whose completions pass are the
 // examples: the function ends within the tokens of the page's request, has at least seven lines after its signature,
 // parses, reads each parameter, does not call itself, has no line twice, type-checks and passes go vet.
 package main

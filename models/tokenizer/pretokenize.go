@@ -67,7 +67,7 @@ const (
 	byteAlphabet spelling = iota // each byte by one character
 	plainText                    // as it is
 	plainSpaces                  // with ▁ for spaces
-	plainWords                   // likewise, but a model puts them there itself
+	plainWords                   // with ▁ for spaces, which the encoder of the model writes
 )
 
 var preTokenizers = []preTokenizer{

@@ -10,10 +10,10 @@ import (
 	"foretoken/models/gguf"
 )
 
-// wordPiece is BERT's tokenizer (Devlin et al. 2019; Wu et al. 2016, section 4.1). Words are what lies between white
-// space, punctuation and Chinese characters, the last two being words themselves. From its beginning on, a word becomes
-// the longest tokens that fit; a word that tokens cannot make becomes the unknown token. Tokens that begin a word begin
-// with ▁, as GGUF has them.
+// wordPiece is BERT's tokenizer (Devlin et al. 2019; Wu et al. 2016, section 4.1). White space separates
+// words, and each mark of punctuation and each Chinese character is a word. Encoding takes the longest token that a
+// word begins with, then the longest that its rest begins with. A word that tokens cannot make becomes the unknown
+// token. Tokens at the beginning of a word begin with ▁, as GGUF has them.
 type wordPiece struct {
 	ids     *index
 	kinds   []kind // text does not become a control token
